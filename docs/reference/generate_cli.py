@@ -21,21 +21,27 @@ INTRODUCTION = """# Command line
 Each heading is what follows `warpsight`. `warpsight help VERB` has details and examples. `warpsight TRACE` is short for
 `warpsight open TRACE`.
 
-Every verb has `-h` (help), `-q` (only errors and results), `-v` (more notes, and the traceback of an internal error) and
-`--no-color` (also the variable `NO_COLOR`). Where a verb has them, `--json` prints JSON that follows a [JSON Schema](schemas.md),
-`--csv` prints CSV, `-o` names a new file, and `-f` replaces an existing one.
+Every verb has `-h` (help), `-q` (print only errors and results), `-v` (more notes, and the traceback of an internal error) and
+`--no-color` (or set `NO_COLOR`). The following options mean the same for every verb that has them:
+
+* `--json` prints JSON that follows a [JSON Schema](schemas.md); `--csv` prints CSV.
+* `-o` names the new file or folder. By default its name is that of the trace or program with another suffix. `-f` replaces an
+  existing one.
+* `-n` limits the rows of each table; 0 shows all.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 data is missing and `--strict` was given. `record` exits with the program's
-code. Ctrl-C ends `open` and `top`, which run until then, with 0, and any other verb with 130. Errors are one line on standard
-error. Defaults are in brackets; … marks options that can be repeated."""
+code. Ctrl-C ends `open` and `top` with 0, and any other verb with 130. Errors are one line on standard error. Below, defaults are
+in brackets, and … marks options that can be repeated."""
 SHARED = """## Shared options and arguments
 
-Verbs name those that they have after *Also*. Options that only the verbs of one group share stand with the group."""
+A line *Also* under a verb names those that it has. Options shared only within a group of verbs are described with the group. A
+line *Options* names options that `warpsight help VERB` describes."""
 #: Lines that this many verbs share are listed once.
 OFTEN = 2
 #: Options that the introduction explains, by spelling and help text.
 COMMON = re.compile(
-    r"-h, --help|--json|--csv|-f, --force|-o, --output <path>  (Write to this new file|New file)\.|-q, |-v, "
+    r"-h, --help|--json|--csv|-f, --force|-n, --top.*  Rows|-q, |-v, "
+    r"|-o, --output <path>  (?!Folder for the journal|Write the re-timed)"
 )
 #: Where a verb (or a group of verbs) is explained, besides its own help.
 PAGES = {
@@ -49,6 +55,8 @@ PAGES = {
     "sass hotspots": "slow-kernel", "sass why": "slow-kernel", "sass counts": "slow-kernel", "sass metrics": "slow-kernel",
     "sass list": "slow-kernel", "sass probe": "probe-a-kernel", "sass races": "find-a-race", "doctor": "install",
 }  # fmt: skip
+#: Verbs for specialists, whose options are only named: their help and the page that explains them say more.
+BRIEF = {"core", "replay", "capsule", "race", "sass", "merge", "sanitize", "attach"}
 #: A sentence of the help that belongs into the reference too.
 KEPT = re.compile(r"exit codes?\b|exits with", re.IGNORECASE)
 #: Blanks in the text of an argument that says more than the argument's name.
@@ -61,17 +69,33 @@ def page() -> str:
     verbs = [*_verbs()]
     users: dict[str, list[str]] = {}  # line -> headings of the verbs that have it
     for heading, _, lines in verbs:
-        for line in dict.fromkeys(lines):
+        for line in dict.fromkeys(lines if heading.split()[1] not in BRIEF else ()):
             users.setdefault(line, []).append(heading)
     shared = {line: _folder(found) for line, found in users.items() if len(found) >= OFTEN}
     parts = [INTRODUCTION, SHARED, _table(line for line in shared if not shared[line])]
     for heading, text, lines in verbs:
+        if heading.split()[1] in BRIEF:
+            parts += [heading, text, *_brief(lines)]
+            continue
         folder = [line for line in shared if heading == f"## {shared[line]}"]
         own = [line for line in lines if line not in shared] + folder
         also = [line.split("|")[1].partition(" ")[0].strip("`,") for line in lines if line in shared]
         options = ", ".join(f"`{name}`" for name in also if name.startswith("-"))
         parts += [heading, text, *([_table(own)] if own else []), *([f"Also: {options}"] if options else [])]
     return "\n\n".join(parts) + "\n"
+
+
+def _brief(lines: list[str]) -> Iterator[str]:
+    """Arguments with their meaning, options by name."""
+    cells = [re.split(r"(?<!\\)\|", line)[1] for line in lines]
+    if arguments := [line for line, cell in zip(lines, cells, strict=True) if not cell.startswith("`-")]:
+        yield _table(arguments)
+    if options := [
+        re.sub(r"(--[\w-]+)[^`…]*", r"\1", re.sub(r"-\w, ", "", cell))
+        for cell in cells
+        if cell.startswith("`-")
+    ]:
+        yield f"Options: {', '.join(options)}"
 
 
 def _folder(headings: list[str]) -> str:

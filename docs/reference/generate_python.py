@@ -18,8 +18,10 @@ PAGE = Path(__file__).with_name("python.md")
 
 #: Keywords of a recording, described on the page of options.
 OPTIONS = {row.name for row in options.of_scope(options.RECORDING, options.VENDOR)}
-#: A function that takes more of them than this takes all.
+#: A function that takes more options than this takes `**options`.
 MOST = 5
+#: Functions whose arguments are a verb's options, which the page of verbs describes.
+VERBS = ("diff", "race", "sass.", "watch", "dump", "top", "attach", "core", "sanitize", "bench", "cluster")
 #: Heading, what the section is about, and names with an example each; `Trace.…` are methods.
 SECTIONS: list[tuple[str, str, dict[str, str]]] = [
     ("Record", "Recording needs Linux and the compiled parts. `**options` are those of [`warpsight record`](options.md).", {
@@ -32,8 +34,8 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
                "assert done.returncode == 0\nwith done.open() as other:\n    print(other.info()[\"processes\"])",
         "recover": 'assert not ws.recover("run.warp")["recovered"]  # it was complete',
     }),
-    ("Say what the program does", "These cost nothing while nothing records. Invalid values (a negative duration, text "
-     "where a number belongs) are always refused.", {
+    ("Say what the program does", "These return at once when nothing records. Invalid values (a negative duration, "
+     "text instead of a number) always raise an error.", {
         "annotate": 'with ws.annotate("forward", batch=3):\n    pass\n\n\n@ws.annotate("backward")\ndef backward() -> None:\n'
                     "    pass",
         "emit": 'import time\n\nbegin = time.monotonic_ns()\nws.emit("load", begin, time.monotonic_ns() - begin, kind="io", '
@@ -46,8 +48,8 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "memory.allocate": 'ws.memory.allocate(0x1000, 4096, allocator="pool", category="activation")',
         "memory.free": 'ws.memory.free(0x1000, allocator="pool")',
     }),
-    ("Make a trace of your own rows, or of other tools' files", "Columns and units are those of the [tables](tables.md); "
-     "every verb and method works on the result.", {
+    ("Make a trace of your own rows, or of other tools' files", "Columns and units are those of the [tables](tables.md). "
+     "Every verb and method works on the result.", {
         "TraceWriter": 'with ws.TraceWriter("train.warp") as writer:\n'
         '    writer.add("process", [{"process": 0, "pid": 7, "host": "here", "command": "train", "executable": "train",\n'
         '                            "start": 0}])\n'
@@ -60,11 +62,12 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
                         "\"ts\": 5, \"dur\": 2}'\nPath(\"trace.json\").write_text(f\"[{event}]\")\n"
                         'made = ws.import_files(["trace.json"], "imported.warp")\nprint(made.rows)',
     }),
-    ("Ask a trace", "Each reading verb is a method, and its arguments are the [verb's options](cli.md): `begin` and `end` are "
-     "`--from` and `--until` (a text with a unit such as `\"200ms\"`, or seconds since the trace's start), `everything` is "
-     "`--all`, `flows=False` is `--no-flows`, and options that can be repeated take one value or several. Tables are Arrow "
-     "tables, with units in the fields' metadata; a `Result` has `tables`, `findings`, and `to_json()`, which returns what the "
-     "verb's `--json` prints.", {
+    ("Ask a trace", "Each reading verb is a method whose arguments are the [verb's options](cli.md), here often `**options`. "
+     "`begin` and `end` are "
+     "`--from` and `--until`: a string with a unit such as `\"200ms\"`, or seconds since the trace's start. `everything` is "
+     "`--all`, and `flows=False` is `--no-flows`. Options that can be repeated take one value or several. A `Result` has "
+     "`tables` (Arrow, with units in the fields' metadata), `findings`, and `to_json()`, which returns what the verb's "
+     "`--json` prints.", {
         "open": 'trace = ws.open("train.warp")',
         "Trace.info": 'assert trace.info()["devices"][0]["name"] == "a GPU"',
         "Trace.stats": 'kernels = trace.stats("kernels", begin="1us").tables["kernels"]\nprint(kernels.to_pylist()[0]["total"])',
@@ -88,7 +91,7 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
     ("Compare runs", "", {
         "diff": 'change = ws.diff("train.warp", trace)\nassert change.verdict == "untested"  # one run a side',
     }),
-    ("Write a trace in other forms", "Existing files are kept unless `force` is given; new ones have mode 0600. `out` "
+    ("Write a trace in other forms", "Existing files are kept unless `force` is given, and new ones have mode 0600. `out` "
      "may be an open binary stream.", {
         "Trace.flame": 'graph = trace.flame("time", out="train.flame.svg")',
         "Trace.report": 'page = trace.report("train.html", title="Training")\nassert page.bytes > 10_000',
@@ -98,21 +101,22 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "Trace.pack": 'packed = trace.pack("train.warp.zip")',
         "Trace.close": "trace.close()",
     }),
-    ("Watch and look at programs", "A program uses this terminal. Reports print as their verbs do, and have `to_json()`.", {
+    ("Watch and look at programs", "Arguments are the options of the [verb of the same name](cli.md). Programs use "
+     "this terminal. Reports print as their verbs do, and have `to_json()`.", {
         "watch": 'import sys\n\nwatched = ws.watch([sys.executable, "-c", "print(1)"])\n'
                  "assert watched.returncode == 0 and not watched.reports",
         "dump": 'import subprocess\n\n'
                 'program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)\n'
                 'with program:\n    print(ws.dump(program.pid).document["reason"])\n    program.kill()',
-        "top": 'try:\n    print(next(ws.top("run.warp")))\nexcept ws.WarpsightError as error:\n    print(error)  # it is over',
+        "top": "",
         "attach": "",
         "detach": "",
-        "core": 'try:\n    print(ws.core("core.gpu"))\nexcept ws.WarpsightError as error:\n    print(error)  # no such dump',
-        "sanitize": 'try:\n    print(ws.sanitize(["./program"], "racecheck").findings)\nexcept ws.WarpsightError as error:\n'
-                    "    print(error)",
+        "core": "",
+        "sanitize": "",
         "bench": "",
     }),
-    ("Jobs of many ranks", "What the verbs of `warpsight cluster` answer ([how](../how-to/find-the-slow-rank.md)).", {
+    ("Jobs of many ranks", "What the verbs of `warpsight cluster` answer; arguments are the verbs' options "
+     "([how](../how-to/find-the-slow-rank.md)).", {
         "cluster.analyze": 'job = ws.cluster.analyze("train.warp")\nprint(job.headline, job.ranks.column_names)',
         "cluster.traffic": "",
         "cluster.merge": "",
@@ -125,7 +129,7 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "time": "timing = ws.time(lambda: sum(range(1000)), iterations=5)\nprint(timing.median)",
         "memory.read_torch_snapshot": "",
     }),
-    ("Probe kernels", "Functions that run at instructions of kernels ([how](../how-to/probe-a-kernel.md)); their maps "
+    ("Probe kernels", "Functions of yours that run at a kernel's instructions ([how](../how-to/probe-a-kernel.md)). Their maps "
      "become Arrow tables.", {
         "probe": '@ws.probe(at="global.load", kernel="gemm*")\ndef loads(event: ws.probes.Event) -> None:\n'
                  "    sizes.add(event.size)\n    rows.push(event.block, event.time)",
@@ -134,12 +138,11 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "probes.histogram": "sizes = ws.probes.histogram()",
         "probes.top": "lines = ws.probes.top(20, keys=10_000)",
         "probes.ring": "rows = ws.probes.ring(1000, block=int, time=int)",
-        "sass.probe": 'try:\n    found = ws.sass.probe("coalescing", ["./program"])\nexcept ws.WarpsightError as error:\n'
-                      "    print(error)",
+        "sass.probe": "",
     }),
     ("Find timing bugs", "`race stress` and `race reduce` from Python ([how they "
-     "decide](../explanation/race-search.md)); results have the fields of `--json`. Plans patch kernels "
-     "on an NVIDIA GPU unless `inject=False`.", {
+     "decide](../explanation/race-search.md)). Results have the fields of `--json`. A plan patches kernels "
+     "on an NVIDIA GPU unless you pass `inject=False`.", {
         "race.trial": '@ws.race.trial\ndef step() -> None:\n    ws.race.output("sum", [1.0, 2.0])\n\n\nstep()',
         "race.output": "",
         "race.use_switch": "",
@@ -163,9 +166,9 @@ INTRODUCTION = """# Python
 import warpsight as ws
 ```
 
-Importing costs next to nothing: everything is loaded on first use. Errors that a user can act on are `ws.WarpsightError`. Its
-subclasses are `ws.UsageError` (wrong arguments), `ws.TraceError` (a trace that is missing or damaged, or a file that exists) and
-`FormatError` (a file of another tool that cannot be read). Docstrings name what each function raises.
+Modules load on first use, so the import itself is fast. Errors that you can act on are `ws.WarpsightError`, with the subclasses
+`ws.UsageError` (wrong arguments), `ws.TraceError` (a missing or damaged trace, or a file that already exists) and `FormatError`
+(another tool's file that cannot be read). Docstrings list what each function raises.
 
 [How to record from Python](../how-to/record-from-python.md) · [Jupyter](../how-to/jupyter.md) · [Verbs](cli.md)
 """
@@ -192,14 +195,16 @@ def _entry(name: str, example: str) -> Iterator[str]:
     for part in name.removeprefix("Trace.").split("."):
         found = getattr(found, part)
     shown = name.replace("Trace.", "trace.") if name.startswith("Trace.") else f"ws.{name}"
-    yield f"### {shown}\n"
     signature = inspect.signature(found)
     parameters = [parameter for parameter in signature.parameters.values() if parameter.name != "self"]
     named = {parameter.name for parameter in parameters}
-    options = named & OPTIONS if len(named & OPTIONS) > MOST else set()
-    yield f"`{_signature(shown, parameters, options)} -> {signature.return_annotation}`\n"
-    described = named if shown.startswith(("trace.", "ws.diff", "ws.race", "ws.sass")) else options
-    yield f"{_sections(inspect.getdoc(found) or '', described)}\n"
+    as_verb = shown.startswith(("trace.", *(f"ws.{verb}" for verb in VERBS)))
+    known = {one.name for one in parameters if one.kind is one.KEYWORD_ONLY} if as_verb else named & OPTIONS
+    options = known if len(known) > MOST else set()
+    kind = signature.return_annotation
+    returned = "" if kind == "None" else f" → `{kind}`"
+    yield f"### `{_signature(shown, parameters, options)}`{returned}\n"
+    yield f"{_sections(inspect.getdoc(found) or '', named if as_verb else options)}\n"
     if example:
         yield f"```python\n{example}\n```\n"
 
@@ -209,9 +214,11 @@ def _signature(shown: str, parameters: list[inspect.Parameter], options: set[str
     parts = []
     before = None
     for parameter in parameters:
+        if parameter.name in options:
+            continue
         if parameter.kind is parameter.KEYWORD_ONLY and before is not parameter.KEYWORD_ONLY:
             parts.append("*")
-        parts += [] if parameter.name in options else [_parameter(parameter)]
+        parts.append(_parameter(parameter))
         before = parameter.kind
     return f"{shown}({', '.join([*parts, *(['**options'] if options else [])])})"
 

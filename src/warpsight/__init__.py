@@ -10,7 +10,7 @@
 
     trace = ws.open("run.warp")
 
-Everything is loaded on first use: importing this package costs next to nothing, and every function that
+Modules load on first use, so importing this package costs next to nothing. Every function that
 reports something is a no-op while nothing records.
 """
 

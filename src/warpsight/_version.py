@@ -1,3 +1,3 @@
-"""The version, defined once and read by the build too."""
+"""The version, defined only here; the build reads it too."""
 
 __version__ = "0.1.0"

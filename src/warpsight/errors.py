@@ -23,7 +23,7 @@ class TraceError(WarpsightError):
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: Python's own error, NumPy's, Arrow's or DuckDB's, or none left for a thread or a library."""
+    """Whether memory ran out, according to Python, NumPy, Arrow or DuckDB, or because a thread or library could not be loaded."""
     no_thread = isinstance(error, RuntimeError) and str(error) == "can't start new thread"
     no_library = isinstance(error, ImportError) and "failed to map segment" in str(error)
     return (
@@ -41,12 +41,12 @@ NO_MEMORY = (
 
 
 def choices(value: str, known: Iterable[str], label: str = "") -> str:
-    """The rest of a message about an unknown value: similar values, else all of them.
+    """The end of a message about an unknown value: similar values, or all values if none is similar.
 
     Args:
         value: What was given.
-        known: What there is.
-        label: What is before a list of all: `formats: `.
+        known: The known values.
+        label: Text before a list of all values: `formats: `.
     """
     from difflib import get_close_matches
 

@@ -41,7 +41,7 @@ def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str
     """Write one process's trace; returns counts of nodes, collectives and kernels without a time.
 
     Raises:
-        UsageError: when several processes are selected: a file is of one rank.
+        UsageError: when several processes are selected, because a file holds one rank.
     """
     processes = selection.processes or [
         p for (p,) in trace.sql("SELECT process FROM process ORDER BY 1").fetchall()

@@ -1,7 +1,7 @@
 """The text of `perf script`: samples and probe hits with their stacks.
 
-Fields as `perf script` prints them by default or with `-F comm,pid,tid,cpu,time,event,ip,sym,dso`, times with six or
-nine decimals. A single number before the time is a thread id: perf leaves the process out unless asked.
+It reads the fields that `perf script` prints by default or with `-F comm,pid,tid,cpu,time,event,ip,sym,dso`, and times with six
+or nine decimals. A single number before the time is a thread id: perf leaves the process out unless asked.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def _timeline(trace: Trace) -> dict[str, Any]:
     shown = Timeline(trace, drawn, str)
     begin, length = drawn.begin - drawn.origin, drawn.end - drawn.begin
     window = (begin + length // 2, begin + length * 6 // 10)
-    return {"whole": shown.data(None), "window": shown.asked(*window), "sums": shown.sums(*window)}
+    return {"whole": shown.data(None), "window": shown.requested_window(*window), "sums": shown.sums(*window)}
 
 
 def plain(value: Any) -> Any:

@@ -128,14 +128,14 @@ def test_diff_of_two_programs_and_of_one_with_itself(tmp_path: Path) -> None:
     jsonschema.validate(found, schema_of("diff"))
     assert found["verdict"] == "untested"
     text = run("diff", LEAK, LEAK).stdout
-    assert text.startswith("Not tested against run-to-run noise, with one run a side")
+    assert text.startswith("Not tested against run-to-run noise, with one run per side")
     assert len(text.splitlines()) <= 30
     assert (
         "needs at least four runs per side" in run("diff", TINY, LEAK, "--fail-if-slower", "5", code=2).stderr
     )
     run("diff", TINY, LEAK, "--fail-if-slower", "5", "--untested", "-o", str(tmp_path / "d.txt"), code=4)
     assert "slower" in " ".join((tmp_path / "d.txt").read_text().split())
-    assert "--by is one of" in run("diff", LEAK, LEAK, "--by", "colour", code=2).stderr
+    assert "--by must be one of" in run("diff", LEAK, LEAK, "--by", "colour", code=2).stderr
 
 
 def test_a_table_of_a_diff_without_rows_says_what_that_means() -> None:

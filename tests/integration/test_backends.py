@@ -229,7 +229,7 @@ def test_a_recording_that_cannot_be_read_stays(machine: Machine) -> None:
     machine.install("rocprofv3", body + 'echo "{\\"rocprofiler-sdk-tool\\": 5}" > "$out/1_results.json"\n')
     done = machine.record("--backend", "rocm", "-o", "out.warp", "--", "/bin/true")
     assert done.returncode == 1
-    assert "is not the JSON expected" in done.stderr
+    assert "is not the expected JSON" in done.stderr
     assert (machine.folder / "out.rocm/1_results.json").is_file()
 
 

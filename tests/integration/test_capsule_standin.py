@@ -85,7 +85,7 @@ def test_variables_of_a_module_keep_their_contents(programs: Programs, tmp_path:
         ("", ["add"], "managed", "managed memory, which cannot be cut out"),
         ("", ["add"], "no_subscribe", "another profiler"),
         ("-k nope", ["add"], "", "no kernel matched nope; launched were: add_listed"),
-        ("-k add* --launch 9", ["add"], "", "was there 1 times"),
+        ("-k add* --launch 9", ["add"], "", "occurred 1 times"),
         ("--range loss", ["add"], "", "there was no range 'loss'"),
         (
             "--frame 0 --signal USR1",

@@ -70,7 +70,7 @@ def test_each_launch_has_its_own_maps(programs: Programs, tmp_path: Path) -> Non
         {"launch": 0, "value": 20}, {"launch": 1, "value": 7}, {"launch": 2, "value": 10},
     ]  # fmt: skip
     assert found.notes == tuple(
-        f"of_launch: {lost} additions of launch {launch} found no place in the map"
+        f"of_launch: {lost} additions of launch {launch} did not fit into the map"
         for launch, lost in enumerate((20, 7, 5))
     )
 

@@ -54,11 +54,11 @@ def test_a_watched_program_that_ends_well_leaves_nothing(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"on_hang": "shout"}, "on_hang is one of report, dump, kill, not 'shout'"),
-        ({"hang_after": -1.0}, "hang_after is a number of seconds from 0, not -1"),
-        ({"dump_memory": "some"}, "dump_memory is one of"),
+        ({"on_hang": "shout"}, "on_hang must be one of report, dump, kill, not 'shout'"),
+        ({"hang_after": -1.0}, "hang_after must be a number of seconds, 0 or more, not -1"),
+        ({"dump_memory": "some"}, "dump_memory must be one of"),
         ({"ring": "long"}, "takes a time, a size or both"),
-        ({"stacks": "some"}, "is one of python, native"),
+        ({"stacks": "some"}, "must be one of python, native"),
     ],
 )
 def test_wrong_options_are_said_in_python(tmp_path: Path, options: dict[str, object], said: str) -> None:
@@ -70,7 +70,7 @@ def test_wrong_options_are_said_in_python(tmp_path: Path, options: dict[str, obj
 
 def test_what_a_process_does_is_seen(waiting: subprocess.Popen[bytes]) -> None:
     report = ws.dump(waiting.pid)
-    assert report.to_json()["reason"] == f"process {waiting.pid} was looked at"
+    assert report.to_json()["reason"] == f"process {waiting.pid} was inspected"
     assert "wait_for_work" in str(report) and "wait_for_work" in report._repr_html_()
 
 
@@ -79,7 +79,7 @@ def test_a_process_that_is_not_there_is_an_error() -> None:
         ws.dump(4_194_304)
     with pytest.raises(ws.WarpsightError):
         ws.detach(4_194_304)
-    with pytest.raises(ws.UsageError, match="seconds is how long to record"):
+    with pytest.raises(ws.UsageError, match="seconds, the length of the recording, must be above 0"):
         ws.attach(1, seconds=0)
     with pytest.raises(ws.WarpsightError, match="4194304"):
         ws.attach(4_194_304, seconds=1)
@@ -108,7 +108,7 @@ def test_a_job_is_judged() -> None:
 
 
 def test_what_sanitizes_and_measures_refuses_what_it_does_not_know() -> None:
-    with pytest.raises(ws.UsageError, match="tool is one of memcheck"):
+    with pytest.raises(ws.UsageError, match="tool must be one of memcheck"):
         ws.sanitize(["true"], "leakcheck")
-    with pytest.raises(ws.UsageError, match="device is auto, cuda or opencl"):
+    with pytest.raises(ws.UsageError, match="device must be auto, cuda or opencl"):
         ws.bench(device="tpu")

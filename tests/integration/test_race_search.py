@@ -131,7 +131,7 @@ def test_what_cannot_be_judged_is_a_broken_run(plan: str) -> None:
     late = race(
         "stress", plan, "-f", "--timeout", "1", program=("sh", "-c", "while :; do echo; sleep 0.1; done")
     )
-    assert late.returncode == 12 and "still at work after 1 s" in late.stdout
+    assert late.returncode == 12 and "still running after 1 s" in late.stdout
 
 
 def test_a_program_without_the_bug_is_not_reproduced_and_the_bound_is_told(plan: str) -> None:

@@ -115,7 +115,7 @@ def test_only_chosen_warps_wait(programs: Programs, tmp_path: Path, where: Where
 
 @pytest.mark.parametrize(
     ("where", "said"),
-    [(Where(ranks=(1,)), "its clusters have 1 block, and the plan asks for rank 1"),
+    [(Where(ranks=(1,)), "its clusters have 1 block, but the plan asks for rank 1"),
      (Where(ctas=((3, 9),)), "no chosen warp reached its points"), (Where(), None)],
 )  # fmt: skip
 def test_a_delay_that_cannot_act_is_said(

@@ -99,8 +99,8 @@ def test_double_dash_is_optional_and_options_behind_the_program_are_its_own(
     ("options", "message"),
     [
         (["--stack"], "--stack"),
-        (["--stacks", "perl"], "--stacks is one of"),
-        (["--sample", "often"], "--sample is a number"),
+        (["--stacks", "perl"], "--stacks must be one of"),
+        (["--sample", "often"], "--sample must be a number"),
         (["--counters", "-3"], "--counters takes"),
         (["--stack-depth", "0"], "--stack-depth"),
         ([], "no program"),

@@ -111,7 +111,7 @@ def test_a_kernel_log_never_replaces_a_file_or_follows_a_link(library: Path, tmp
     found = record(library, tmp_path / "a.warp", ["true"], "--log-stacks", "full")
     assert found.code == 2 and "give --kernel-log" in found.err
     found = record(library, tmp_path / "a.warp", ["true"], "--log-stacks", "some", "--kernel-log", "x")
-    assert "--log-stacks is one of dedup, full, none" in found.err
+    assert "--log-stacks must be one of dedup, full, none" in found.err
 
 
 def test_only_kernels_that_match_are_recorded(library: Path, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_pattern_that_matched_nothing_is_a_warning_in_process(library: Path, t
 def test_what_only_cuda_has_is_told_of_an_opencl_program(library: Path, tmp_path: Path) -> None:
     found = run(library, tmp_path, "launch('touch')", "--metrics", "dram__bytes.sum", "--trace", "kernel,unified_memory",
                 "--cubins", "--nccl", "off")  # fmt: skip
-    told = "only CUDA has --cubins, --metrics, --trace unified_memory: the program used OpenCL alone"
+    told = "only CUDA has --cubins, --metrics, --trace unified_memory: the program used only OpenCL"
     assert found.err.count(f"note:       {told}\n") == 1
     assert (told,) in found.sql("SELECT cause FROM loss WHERE severity = 'note'")
     found = record(library, tmp_path / "b.warp", program("launch('touch')"), *QUIET, "--trace", "kernel")

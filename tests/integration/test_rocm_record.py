@@ -259,7 +259,7 @@ def test_our_own_recorder_is_refused_without_the_library(machine: Machine) -> No
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--backend", "rocm", "--recorder", "mine"], "--recorder is one of auto, own, vendor"),
+        (["--backend", "rocm", "--recorder", "mine"], "--recorder must be one of auto, own, vendor"),
         (["--backend", "cuda", "--recorder", "vendor"], "--backend cuda has one recorder"),
         (["--backend", "nsys", "--recorder", "own"], "--backend nsys has one recorder"),
         (["--backend", "rocm", "--recorder", "own", "--keep"], "--keep goes with --recorder vendor"),

@@ -93,7 +93,7 @@ _USES = {
         "export T --to": "'--to' requires an argument",
         "stats kernels": "name a trace before it: warpsight stats TRACE kernels",
         "flame T -o x.pdf": "use the suffix .html, .svg",
-        "export T --to kineto -o x.json.gz": "ending with .zst",
+        "export T --to kineto -o x.json.gz": "ending in .zst",
         "export T --kind kernels": "did you mean kernel?",
         "export T --from 2s --until 1s": "window is empty",
         "flame T --weight hours": "time, launches",

@@ -37,7 +37,7 @@ def needed_beside(name: str, why: str) -> Path:
     """A file of this name in libwarpsight.so's folder.
 
     Raises:
-        NativeMissingError: when it is not there: this installation `why`.
+        NativeMissingError: when there is no such file; `why` completes the sentence "this installation …".
     """
     found = installed_beside(name)
     if found is None:

@@ -121,7 +121,7 @@ def check(
     """Refuse numbers that are not in a trace, and a name that is not a regular expression.
 
     Raises:
-        UsageError: it lists what the trace has.
+        UsageError: when a check fails; the message lists what the trace has.
     """
     from warpsight.model import device_ids
 

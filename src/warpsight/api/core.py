@@ -49,7 +49,7 @@ def core(
         sass: Show instructions, with nvdisasm.
 
     Raises:
-        WarpsightError: when the file is no GPU core dump, or nvdisasm is asked for and not installed.
+        WarpsightError: when the file is not a GPU core dump, or nvdisasm is requested but not installed.
     """
     from warpsight.debug.gpucore import GpuCore
     from warpsight.debug.gpucore.summary import SummaryOptions, View

@@ -48,7 +48,7 @@ def diff(
     from warpsight.analysis.diff.compare import compare_runs
 
     if top is not None and top < 0:
-        raise UsageError(f"top is a number of rows, not {top}")
+        raise UsageError(f"top must be a number of rows, not {top}")
     sides = [_expanded(side) for side in (before, after)]
     for side in sides:
         _check_distinct(side)

@@ -1,4 +1,4 @@
-"""New private files and folders: they get their name when complete, and never replace anything unless asked to."""
+"""New private files and folders: they get their final name only when complete, and replace nothing unless asked to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_free(path: Path, force: bool) -> None:
     """Check that a new file may be created at a path.
 
     Raises:
-        WarpsightError: when something is there and `force` is not set, or something that is not a file, or it is in a trace.
+        WarpsightError: when the path exists without `force`, is not a file, or lies in a trace.
     """
     _check_outside(path)
     reason = private_files.unreplaceable(path)
@@ -45,7 +45,7 @@ def binary(path: Path, force: bool = False) -> Iterator[IO[bytes]]:
     """A new file of mode 0600 for bytes, removed if it is not completed.
 
     Raises:
-        WarpsightError: when it exists and `force` is not set, is a folder, or cannot be written. Links are never followed.
+        WarpsightError: when it exists without `force`, is a folder, or cannot be written. Links are never followed.
     """
     check_free(path, force)
     # A short name of its own, because the file's name may already have the maximum length.
@@ -82,7 +82,7 @@ def folder(path: Path, suffix: str, force: bool = False) -> Iterator[Path]:
     if old and (path.is_symlink() or not path.is_dir()):
         raise WarpsightError(f"{path} is not a folder; it is left alone")
     if old and any(not file.name.endswith(suffix) for file in path.iterdir()):
-        raise WarpsightError(f"{path} holds other files than *{suffix}; it is left alone")
+        raise WarpsightError(f"{path} holds files other than *{suffix}; it is left alone")
     try:
         made = Path(tempfile.mkdtemp(prefix=".warpsight.", dir=path.parent))
     except OSError as error:

@@ -80,7 +80,7 @@ class FlameChoice:
         """The conditions, for this trace.
 
         Raises:
-            UsageError: for a rank, iteration, device, stream or process that is not in it, and for an invalid name.
+            UsageError: for a rank, iteration, device, stream or process that the trace lacks, and for an invalid name.
         """
         from warpsight.model.selection import Rows
 
@@ -108,8 +108,8 @@ def drawn(
     """The graph of a trace, or of its difference from the trace `before`.
 
     Raises:
-        UsageError: for options that do not exist.
-        WarpsightError: when there is nothing to draw; it says what else there is.
+        UsageError: for unknown options.
+        WarpsightError: when there is nothing to draw; the message says what could be drawn instead.
     """
     from warpsight.analysis.flame.graph import flame, flame_diff
     from warpsight.formats.importing import open_any
@@ -130,7 +130,7 @@ def form_of(to: str | None, out: Path | None) -> str:
     """The requested form, or the one that the file's name implies.
 
     Raises:
-        UsageError: when neither says one, or each another.
+        UsageError: when neither gives a form, or the two differ.
     """
     named = next((form for form, suffixes in FORMS.items() if str(out or "").endswith(suffixes)), None)
     if to is not None:

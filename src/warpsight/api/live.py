@@ -28,7 +28,7 @@ def top(
 ) -> Iterator[TopSnapshot]:
     """Watch a running recording: rates, GPU utilization, kernels, stacks, counters and loss, refreshed repeatedly.
 
-    `next(ws.top("run.warp"))` is one look. The iteration ends with the recording, whose end is the last snapshot. Only what the
+    `next(ws.top("run.warp"))` takes one snapshot. The iteration ends with the recording, after a last snapshot. Only what the
     recording has written is read, and nothing disturbs it.
 
     Args:

@@ -1,6 +1,6 @@
 """Verbs that run a program or look at one, from Python.
 
-Those that supervise a program do it in a process of their own, as `ws.run` does: signals and terminals are theirs alone there.
+Functions that supervise a program do so in a separate process, as `ws.run` does, where they can own signals and the terminal.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def watch(
         command: The program and its arguments.
         path: The folder of reports to make; a new temporary one by default.
         force: Replace an existing folder of reports.
-        hang_after: A hang is so long without progress, s; 0: never.
-        kernel_timeout: End the program when a kernel runs so long, s; 0: never.
-        no_data_timeout: End it when a kernel runs and nothing is recorded for so long, s; 0: never.
+        hang_after: Seconds without progress that count as a hang; 0: never.
+        kernel_timeout: End the program when a kernel runs this many seconds; 0: never.
+        no_data_timeout: End it when a kernel runs and nothing is recorded for this many seconds; 0: never.
         on_hang: `report`, `dump` (a GPU core dump too, which ends the stuck kernel) or `kill` (dump, then end the program).
         dumps: Arm GPU core dumps for crashes, too; device work is not recorded then.
         dump_memory: none, stack, shared or all.
@@ -87,10 +87,10 @@ def watch(
         gzip: Compress dumps.
         ring: How much the trace of a report holds, as a time or size.
         stacks: Host stacks of launches: python, native, both or off.
-        environment: The program's environment; ours by default.
+        environment: The program's environment; by default, this process's.
 
     Raises:
-        UsageError: when the options make no sense, or `path` exists.
+        UsageError: when the options are invalid, or `path` exists.
     """
     folder = Path(path) if path is not None else Path(tempfile.mkdtemp(prefix="warpsight-watch-")) / "reports"
     numbers = {
@@ -125,10 +125,12 @@ def _check_watch(
         raise UsageError("no program to watch: give its name and arguments")
     for name, value, known in (("on_hang", on_hang, ON_HANG), ("dump_memory", dump_memory, coredump.MEMORY)):
         if value not in known:
-            raise UsageError(f"{name} is one of {', '.join(known)}, not {value!r}")
+            raise UsageError(f"{name} must be one of {', '.join(known)}, not {value!r}")
     for name, length in seconds.items():
         if not 0 <= length < 1e6:
-            raise UsageError(f"{name[2:].replace('-', '_')} is a number of seconds from 0, not {length:g}")
+            raise UsageError(
+                f"{name[2:].replace('-', '_')} must be a number of seconds, 0 or more, not {length:g}"
+            )
 
 
 def attach(
@@ -141,7 +143,7 @@ def attach(
     counters: str = "10",
     ring: str = "",
 ) -> Run:
-    """Record a process that runs already, for some seconds or until it ends; :func:`detach` in another thread ends it, too.
+    """Record a running process for some seconds or until it ends; calling :func:`detach` in another thread ends it, too.
 
     The process must have started dormant (`WARPSIGHT=dormant`, and `CUDA_INJECTION64_PATH`), or be CPython 3.14 or newer.
 
@@ -156,10 +158,10 @@ def attach(
 
     Raises:
         UsageError: when `seconds` is not positive.
-        WarpsightError: when the process cannot be recorded; a message says why.
+        WarpsightError: when the process cannot be recorded; the message says why.
     """
     if not 0 < seconds < 1e9:
-        raise UsageError(f"seconds is how long to record, more than 0, not {seconds:g}")
+        raise UsageError(f"seconds, the length of the recording, must be above 0, not {seconds:g}")
     target = (
         Path(path)
         if path is not None
@@ -217,13 +219,13 @@ def sanitize(
         keep: Folder for the tool's own reports.
 
     Raises:
-        UsageError: for another tool, or no program.
+        UsageError: for an unknown tool, or without a program.
         WarpsightError: when compute-sanitizer or the program cannot be started.
     """
     from warpsight.debug import sanitizer
 
     if tool not in sanitizer.TOOLS:
-        raise UsageError(f"tool is one of {', '.join(sanitizer.TOOLS)}, not {tool!r}")
+        raise UsageError(f"tool must be one of {', '.join(sanitizer.TOOLS)}, not {tool!r}")
     if not command:
         raise UsageError("no program to check: give its name and arguments")
     return sanitizer.sanitize(
@@ -235,7 +237,7 @@ def bench(launches: int = 0, device: str = "auto") -> Bench:
     """Measure what recording costs on this machine: `launches` real kernels, bare and recorded in turn.
 
     Args:
-        launches: 0: as many as give figures that repeat.
+        launches: How many; 0: enough for repeatable figures.
         device: auto, cuda or opencl.
 
     Raises:
@@ -245,7 +247,7 @@ def bench(launches: int = 0, device: str = "auto") -> Bench:
     from warpsight.recorder.trial import bench as trial
 
     if device not in ("auto", "cuda", "opencl"):
-        raise UsageError(f"device is auto, cuda or opencl, not {device!r}")
+        raise UsageError(f"device must be auto, cuda or opencl, not {device!r}")
     platform = machine.detect_platform() if device == "auto" else device
     if platform == "cpu":
         raise WarpsightError("there is no device to launch on: doctor() says what to install")

@@ -1,4 +1,4 @@
-"""A trace that answers: each reading verb as a method with the verb's options, its answer as tables and findings."""
+"""A trace that answers questions: each reading verb is a method with the verb's options, which returns tables and findings."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Questions(StoredTrace):
             top: most rows of each table; None and 0 mean all.
 
         Raises:
-            UsageError: for an analysis that does not exist.
+            UsageError: for an unknown analysis.
         """
         from warpsight.analysis.base.registry import ANALYSES, analysis
         from warpsight.analysis.rules.verdict import verdict
@@ -180,7 +180,7 @@ class Questions(StoredTrace):
             tail: the last rows.
 
         Raises:
-            UsageError: for SQL, a table, column or condition that is wrong, or options that exclude each other.
+            UsageError: for invalid SQL, an unknown table or column, an invalid condition, or options that exclude each other.
         """
         from warpsight.analysis.base import query
 
@@ -221,7 +221,7 @@ class Questions(StoredTrace):
 
         for option, rows in (("top", top), ("head", head), ("tail", tail)):
             if rows is not None and rows < 1:
-                raise UsageError(f"{option} is a number of rows from 1, not {rows}")
+                raise UsageError(f"{option} must be a number of rows, 1 or more, not {rows}")
         if sql is None:
             question = query.Question(
                 table,
@@ -272,7 +272,7 @@ class Questions(StoredTrace):
         from warpsight.analysis.stats.listing import DEFAULT, events
 
         if count is not None and count < 0:
-            raise UsageError(f"count is a number of events, not {count}")
+            raise UsageError(f"count must be a number of events, not {count}")
         rows = choice.rows(self, begin, end, device, stream, process, name)
         return events(self, rows, choice.words(kind) or DEFAULT, count or None)
 
@@ -299,7 +299,7 @@ class Questions(StoredTrace):
             name: only kernels that this regular expression matches.
 
         Raises:
-            UsageError: for a level that does not exist.
+            UsageError: for an unknown level.
             WarpsightError: when the trace has no samples.
         """
         from warpsight.sass.hotspots import LEVELS, hotspots
@@ -357,7 +357,7 @@ class Questions(StoredTrace):
             top: most rows of each table; None and 0 mean all.
 
         Raises:
-            UsageError: for a change that cannot be read, or one for which the trace has too little.
+            UsageError: for an invalid change, or one for which the trace lacks data.
         """
         from warpsight.simulate.simulation import simulate
 
@@ -389,7 +389,7 @@ def _cut(result: Result, top: int | None) -> Result:
     if not top:
         return result
     if top < 0:
-        raise UsageError(f"top is a number of rows, not {top}")
+        raise UsageError(f"top must be a number of rows, not {top}")
     return replace(result, tables={name: table.slice(0, top) for name, table in result.tables.items()})
 
 

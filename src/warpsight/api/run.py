@@ -49,11 +49,11 @@ def run(command: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str] 
         command: The program and its arguments.
         path: The folder to make; a new temporary one by default.
         force: Replace an existing trace.
-        environment: The program's environment; ours by default.
+        environment: The program's environment; by default, this process's.
         options: See docs/reference/options.md.
 
     Raises:
-        UsageError: for options that do not exist or make no sense.
+        UsageError: for unknown options or invalid values.
     """
     given = _values(options)
     target = Path(path) if path is not None else Path(tempfile.mkdtemp(prefix="warpsight-run-")) / "run.warp"

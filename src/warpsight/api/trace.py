@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 class Trace(Writing):
     """One recording, opened for reading; :func:`open` makes one.
 
-    Its methods are the reading verbs with their options (`stats`, `analyze`, `query`, `flame`, `report`, `export`, …) and
-    answer with the tables and findings that the verbs print. Beneath them are the tables themselves: `sql`, `table`,
-    `arrow`. Threads may share it. Close it, or use it as a context manager, to free memory and, for packed, remote and
-    foreign files, the private copy on disk.
+    Its methods are the reading verbs with their options (`stats`, `analyze`, `query`, `flame`, `report`, `export`, …); they
+    return the tables and findings that the verbs print. Beneath them are the tables themselves: `sql`, `table`, `arrow`. Threads
+    may share it. Close it, or use it as a context manager, to free memory and, for packed, remote and foreign files, the private
+    copy on disk.
     """
 
     def serve(self, *, browser: bool = False, perfetto: bool = False, port: int = 0) -> TraceServer:
@@ -29,11 +29,11 @@ class Trace(Writing):
 
         Args:
             browser: Open the address in a browser.
-            perfetto: Open that of the Perfetto UI instead of the report's.
+            perfetto: Open the Perfetto UI's address instead of the report's.
             port: Port to listen on; a free one by default.
 
         Raises:
-            WarpsightError: when the port is taken, or the Perfetto UI is asked for and not installed.
+            WarpsightError: when the port is taken, or the Perfetto UI is requested but not installed.
         """
         from warpsight.model.selection import Rows
         from warpsight.ui.render.report import ReportOptions
@@ -44,7 +44,7 @@ class Trace(Writing):
         try:
             server = serving.TraceServer(self, Rows(), ReportOptions(include=("paths", "arguments")), port)
         except OSError as error:
-            raise WarpsightError(f"port {port} cannot be listened on: {error.strerror}") from None
+            raise WarpsightError(f"cannot listen on port {port}: {error.strerror}") from None
         if browser:
             import webbrowser
 
@@ -56,7 +56,7 @@ def open(path: str | os.PathLike[str]) -> Trace:
     """Open a trace (folder, packed file, fsspec URL) or another tool's file, which is read into a private temporary folder.
 
     Raises:
-        TraceError: when there is nothing, or the trace is damaged, or of a schema that this version does not read.
+        TraceError: when the trace does not exist, is damaged, or has a schema that this version cannot read.
         FormatError: when it is neither a trace nor a file of a known format.
     """
     from warpsight.formats.importing import open_any

@@ -63,13 +63,13 @@ class Writing(Questions):
             ascii_only: use ASCII only.
 
         Raises:
-            UsageError: for a width out of bounds.
+            UsageError: for a width that is out of bounds.
         """
         from warpsight.analysis.stats.overview import Picture
         from warpsight.ui.render.timeline import text as timeline_text
 
         if not 40 <= width <= 400:
-            raise UsageError(f"width is a number of columns from 40 to 400, not {width}")
+            raise UsageError(f"width must be a number of columns from 40 to 400, not {width}")
         picture = Picture.of(self, choice.rows(self, begin, end, device, stream, process, name))
         return timeline_text.plain(picture, picture.begin, picture.end, width, ascii_only=ascii_only)
 
@@ -88,7 +88,7 @@ class Writing(Questions):
         include_environment: bool = False,
         source: bool = True,
     ) -> Written:
-        """Write one HTML page that says what is wrong and shows it. The page works offline.
+        """Write one HTML page that says what is wrong and shows where. The page works offline.
 
         Args:
             out: new file or open stream; NAME.report.html by default.
@@ -98,7 +98,7 @@ class Writing(Questions):
             end: as there.
             device: as there.
             process: as there.
-            include_paths: keep paths, user and host names as recorded; secrets never.
+            include_paths: keep paths, user and host names as recorded; secrets are always removed.
             include_arguments: keep the arguments of recorded commands.
             include_environment: keep the recorded environment variables.
             source: embed source lines.
@@ -147,12 +147,12 @@ class Writing(Questions):
         """Write the trace in another tool's format.
 
         Args:
-            to: the format: perfetto, chrome, kineto, folded, speedscope, pprof, parquet, csv, …; None: what the suffix of
-                `out` names, else perfetto.
+            to: the format: perfetto, chrome, kineto, folded, speedscope, pprof, parquet, csv, …; None: as the suffix of `out`
+                implies, otherwise perfetto.
             out: new file or open stream; NAME with the format's suffix by default. A suffix .zst compresses. Several processes
                 become a folder if the format holds only one.
             force: replace an existing file.
-            begin: only what reaches beyond this time: a text with a unit (`"200ms"`) or seconds, since the trace's start.
+            begin: only work that ends after this time: a text with a unit (`"200ms"`) or seconds, since the trace's start.
             end: only what began before this time.
             device: work of these devices only.
             stream: work of these streams only.
@@ -163,7 +163,7 @@ class Writing(Questions):
             rows: include rows, so that importing a perfetto, chrome or kineto file gives the same trace.
             critical_path: draw the critical path (perfetto only).
             findings: mark the findings of :meth:`analyze` (perfetto only).
-            include_paths: keep paths, user and host names as recorded; secrets never.
+            include_paths: keep paths, user and host names as recorded; secrets are always removed.
             include_arguments: keep the arguments of recorded commands.
             include_environment: keep the recorded environment variables.
 
@@ -172,7 +172,7 @@ class Writing(Questions):
 
         Raises:
             UsageError: for a format, kind or device that does not exist, a file that is also the input, or a critical path or
-                findings in a format that has no room for them.
+                findings in a format that cannot hold them.
             WarpsightError: when the file exists or cannot be written.
         """
         from warpsight.formats.registry import exporter, named
@@ -367,7 +367,7 @@ def _check_suffix(out: Output, to: str) -> None:
         return
     name = Path(cast(Any, out)).name.lower()
     if name.endswith(".gz") and not exporter(to).suffix.endswith(".gz"):
-        raise UsageError(f"{name} would not be compressed: a name ending with .zst is")
+        raise UsageError(f"{name} would not be compressed: only names ending in .zst are")
     endings = {form: _last_suffix(f"x{one.suffix}") for form, one in EXPORTERS.items()}
     meant = [form for form, ending in endings.items() if ending and ending == _last_suffix(name)]
     if meant and to in endings and to not in meant:
@@ -389,7 +389,7 @@ def _write_parts(
 ) -> Written:
     """Write one file per part into a new folder; returns the summed counts."""
     if _is_stream(out):
-        raise UsageError("several processes are several files: name a folder, or choose one process")
+        raise UsageError("several processes need several files: name a folder, or choose one process")
     path, suffix = Path(cast(Any, out)), chosen.suffix
     if path.name.endswith(suffix):
         path = path.with_name(path.name.removesuffix(suffix) + suffix.removesuffix(".json"))

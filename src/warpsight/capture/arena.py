@@ -70,7 +70,7 @@ Found = dict[int, list[tuple[Block, Array]]]
 
 
 class Arena:
-    """State of one arena, bounded by its open and distinct items, not by the program's run time."""
+    """State of one arena. Its size depends on open and distinct items, not on how long the program runs."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Arenas as files in memory, which preserve what a killed recording had not written yet.
+"""Arenas as files in memory, which keep the rows that a killed recording had not written yet.
 
-A recording has a folder in a tmpfs, and each recorded process makes its arena there. Who drains an arena to its end
-removes it, so what is found when launcher and program are gone holds the rows that neither wrote. Not in a file on
-disk: a store into a mapped page that is being written back waits, for up to 18 ms.
+A recording has a folder in a tmpfs, and each recorded process makes its arena there. Whoever drains an arena to its end removes
+it, so an arena that is left when launcher and program are gone holds rows that neither wrote. Arenas are not files on disk,
+because a store into a mapped page that is being written back can wait for up to 18 ms.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _sweep(before: float) -> None:
 def adopt(arenas: Path, raw: Path) -> int:
     """Write the remaining rows of a recording's arenas to its folder `raw`, remove the arenas, and return their number.
 
-    Interrupted, it can be done again: rows are written once, or twice so that it shows.
+    If interrupted, it can be repeated: rows are written once, or twice in a way that readers detect.
 
     Raises:
         TraceError: when a process still uses one of them, or this installation cannot read them.

@@ -1,7 +1,7 @@
-"""Segments to trace, while the program runs: `python -m warpsight.capture.converter DIR [LOG STACKS]`.
+"""Converts segments to a trace while the program runs: `python -m warpsight.capture.converter DIR [LOG STACKS]`.
 
-With `-` for DIR it waits, everything imported, for a first line `{"do": "open", "folder": DIR}`: a flight recorder's
-traces are wanted at once.
+With `-` for DIR it imports everything and then waits for a first line `{"do": "open", "folder": DIR}`, so that a flight
+recorder's traces start at once.
 
 Standard input has one JSON object per line, standard output one in answer to each:
 
@@ -60,7 +60,7 @@ WINDOW = "window.json"
 
 
 class Converter:
-    """The conversion of one recording folder, which stays locked meanwhile."""
+    """The conversion of one recording folder, which stays locked until it ends."""
 
     def __init__(self, root: Path) -> None:
         """Continue after the last commit.
@@ -123,7 +123,7 @@ class Converter:
         """Convert closed segments when they have at least `enough_bytes` together.
 
         Raises:
-            OSError: when parts cannot be written; everything is as after the last commit.
+            OSError: when parts cannot be written; the state stays that of the last commit.
         """
         waiting = [
             path for arena in self._folders() for path in _segments(arena, "data") if path.suffix == ".seg"

@@ -201,7 +201,7 @@ class CallWindow:
 
 
 class Correlations:
-    """The windows of one process, by recorder session and, where it uses both APIs, by API.
+    """The windows of one process, by recorder session and, if it uses both APIs, by API.
 
     CUDA counts its correlation ids from 1 and the OpenCL recorder from :data:`FIRST_OPENCL`, so one window over both
     would have to move with every batch.

@@ -62,7 +62,7 @@ def _commit(content: dict[str, Any]) -> Commit:
         if type(getattr(commit, name)) is not type(value):
             raise TypeError(f"{name} is not a {type(value).__name__}")
     if any(_OWN_FILE.fullmatch(name) is None for name in (*commit.converted, commit.arrays)):
-        raise ValueError("it names files of another place")
+        raise ValueError("it names files in another place")
     if not all(type(n) is int for n in (*commit.rows.values(), *commit.processes.values())):
         raise TypeError("a count is not a number")
     for row in commit.devices:
@@ -118,7 +118,7 @@ class Journal:
         """Commit a round whose arrays and parts are on disk, then remove the old arrays.
 
         Raises:
-            OSError: when it cannot be written; the commit before it stays in force.
+            OSError: when it cannot be written; the previous commit stays valid.
         """
         manifest.write_json(self._file, vars(commit))
         private_files.keep(self._file)

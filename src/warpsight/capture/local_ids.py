@@ -159,7 +159,7 @@ class LocalIds:
         return self._stacks.translate(local)
 
     def callers(self, local: Array) -> Array:
-        """The same for rows that a program reports through our functions, whose frames are left out."""
+        """A column of stack ids for rows that a program reports through our functions; our functions' frames are left out."""
         found = self.stacks(local)
         if not self._called:
             return found

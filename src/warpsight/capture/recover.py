@@ -20,7 +20,7 @@ from warpsight.model.storage import manifest
 def recover(root: Path, progress: Callable[[int], None] = lambda kernels: None) -> dict[str, Any]:
     """Convert the rest of a recording and complete its trace; returns the converter's summary.
 
-    Doing it twice, or after an interruption, gives the same trace: what was converted is not converted again.
+    Repeating it, even after an interruption, gives the same trace: converted rows are not converted again.
 
     Raises:
         TraceError: when there is nothing to recover, or the recording is still being written.

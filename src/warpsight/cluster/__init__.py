@@ -38,11 +38,11 @@ def analyze(
         paths: folders of a job, traces, other tools' files, dumps of PyTorch's flight recorder.
         workers: processes that read traces; 0: one per core.
         dask: address of a Dask scheduler, or its file, to read on its workers instead.
-        executor: something else to read with; wins over the other two.
+        executor: another executor to read with; it overrides the other two.
 
     Raises:
-        UsageError: when a path holds nothing that can be read, or Dask is not installed.
-        WarpsightError: when none of it could be read.
+        UsageError: when nothing at a path can be read, or Dask is not installed.
+        WarpsightError: when no file could be read.
     """
     from warpsight.cluster.job import load
     from warpsight.cluster.verdict import judge
@@ -71,12 +71,12 @@ def merge(
     Args:
         paths: as in :func:`analyze`.
         out: the trace to make.
-        workers: As there.
-        dask: As there.
+        workers: as in :func:`analyze`.
+        dask: as in :func:`analyze`.
         force: replace an existing trace.
 
     Raises:
-        TraceError: when `out` exists and is not to be replaced.
+        TraceError: when `out` exists without `force`.
         WarpsightError: when nothing could be read.
     """
     from warpsight.cluster.job import load
@@ -109,14 +109,14 @@ def trigger(
 
     Args:
         folder: the recording, or the folder of a job's recordings.
-        step: begin when each rank has ended this many steps (`ws.step()`); None: at a time.
-        steps: end after so many more; 0: record to the end.
-        wait: without `step`: begin so many seconds from now, by the hosts' wall clocks.
-        seconds: end after so many more; 0: record to the end.
+        step: begin when each rank has ended this many steps (`ws.step()`); None: begin at a time.
+        steps: end after this many more steps; 0: record to the end.
+        wait: without `step`: begin this many seconds from now, by the hosts' wall clocks.
+        seconds: end after this many more seconds; 0: record to the end.
         patience: how long to wait for the recordings to confirm, s.
 
     Raises:
-        UsageError: when nothing is recorded into the folder, or both kinds are asked for.
+        UsageError: when nothing is recorded into the folder, or both a step and a time are given.
     """
     from warpsight.cluster import triggering
 

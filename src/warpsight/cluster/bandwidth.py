@@ -1,4 +1,4 @@
-"""How fast collectives moved their bytes, waiting for late ranks aside."""
+"""How fast collectives moved their bytes, excluding the wait for late ranks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def bandwidth(waiting: Waiting) -> pa.Table:
     """A row per group, operation and size, the most waiting first.
 
     `transfer` is the median time from the last rank's entry to the first rank's exit; both bandwidths follow from it. `wait` and
-    `exposed_wait` are summed over operations and ranks. `limit` is what the slowest rank's links to the GPUs of its host carry in
-    one direction, which bus bandwidth compares with; null where ranks are on several hosts or the topology was not recorded.
+    `exposed_wait` are summed over operations and ranks. `limit` is the speed in one direction of the slowest rank's links to the
+    GPUs of its host, to compare with bus bandwidth; null where ranks are on several hosts or the topology was not recorded.
     """
     rows: list[dict[str, Any]] = []
     for met in waiting.groups:

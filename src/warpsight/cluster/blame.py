@@ -5,8 +5,8 @@
     group B   rank 0                      |-- works --|~~|           for rank 0. Rank 1 is to blame for both.
               rank 2      |========= waits for 0 =====|~~|
 
-A rank is compared with the one that entered first, over the time since both were in their group's operation before: the part of
-the delay that is waiting beyond the other's was handed on by whoever it waited for then, and so on (Böhme, Geimer, Wolf, Arnold:
+A rank is compared with the one that entered first, over the time since both took part in the group's previous operation. If part
+of the delay is extra waiting, the blame for it goes to the rank that it waited for, and so on (Böhme, Geimer, Wolf, Arnold:
 Identifying the root causes of wait states in large-scale parallel applications, 2010).
 """
 
@@ -27,9 +27,9 @@ _ROUNDS, _REST = 256, 1e-3
 
 
 def blame(waiting: Waiting) -> list[Column]:
-    """What the last rank of each operation of each group is itself to blame for, ns of the mean other rank's time.
+    """The delay for which the last rank of each operation of each group is itself to blame, ns of the mean other rank's time.
 
-    The sum is what ranks waited in collectives; sends and receives hand on blame and, where a stage works too long, keep some.
+    The sum is what ranks waited in collectives; sends and receives pass blame on, and keep some if a stage works too long.
     """
     groups = waiting.groups
     counts = [len(met.rows) for met in groups]

@@ -1,7 +1,7 @@
 """Summaries cached next to their traces, so that a second question reads only megabytes.
 
-`.NAME.summary.zip` is beside NAME, or in the user's cache folder where that place cannot be written to. It counts for as long
-as the trace has the size and the time of change that it was made from.
+`.NAME.summary.zip` is beside NAME, or in the user's cache folder where that place cannot be written to. It is valid as long as
+the trace's size and modification time do not change.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _SUFFIX = ".summary.zip"
 
 
 def kept(path: str) -> list[RankSummary] | None:
-    """The summaries of the ranks in one trace or file, if they are kept."""
+    """The cached summaries of the ranks in one trace or file, if there are any."""
     stamp = _stamp(path)
     found = (_read(place, stamp) for place in _places(path) if stamp)
     return next((one for one in found if one is not None), None)
 
 
 def make(path: str) -> list[RankSummary]:
-    """Make the summaries of a trace or file and keep them; empty if they were saved where :func:`kept` finds them."""
+    """Make and cache the summaries of a trace or file; empty if they were saved where :func:`kept` finds them."""
     stamp = _stamp(path)
     with open_any(path) as trace:
         made = summary.summarize(trace, path)

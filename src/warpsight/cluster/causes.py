@@ -36,8 +36,8 @@ class Cause:
     Attributes:
         kind: Class of the account, throttled or imbalance.
         name: Kernel, function or call.
-        text: The cause as the rest of a sentence about the rank.
-        excess: Time that it has more than the usual other rank in those steps, ns.
+        text: The cause, phrased as the end of a sentence about the rank.
+        excess: Extra time compared with a typical other rank in those steps, ns.
         evidence: Further lines.
         advice: What to do.
     """
@@ -201,7 +201,7 @@ def _compute(
         text,
         in_class,
         lines,
-        "Compare its shapes with the other ranks': the kernel has more to do.",
+        "Compare its shapes with those on the other ranks: here the kernel has more to do.",
     )
 
 

@@ -1,7 +1,7 @@
 """The offset between two clocks, computed from events that both saw, with a guaranteed error bound.
 
-No rank leaves an all-reduce before the last rank has entered it. With `offset` taken to be what turns the other clock's time
-into ours, every collective that both clocks saw gives an interval:
+No rank leaves an all-reduce before the last rank has entered it. Let `offset` be the value that turns the other clock's time into
+ours. Every collective that both clocks saw then gives an interval:
 
     our start  - their end  ≤  offset  ≤  our end - their start
 
@@ -9,10 +9,10 @@ Over a stretch of time the offset is a line, `level + drift * t`. The intervals 
 extreme lines bound the offset at every moment (Moon, Skelly, Towsley 1999). Inside the polygon the estimate follows the ends of
 collectives, which are close together on all ranks.
 
-A clock may be set, or change its pace, while the job runs. Where two lines fit the ends far better than one, the time is cut
-there: between the last collective that is surely before the change and the first that is surely after it both lines hold, and
-the bound covers both. A clock that is set back shows the same time twice; both lines hold there, too. Where no line fits the
-limits, a constraint that contradicts many others is left out, else the time is cut likewise.
+A clock may be set, or change its speed, while the job runs. If two lines fit the ends far better than one, the time is cut there.
+Between the last collective that is surely before the change and the first that is surely after it, both lines may hold, and the
+bound covers both. A clock that is set back shows the same time twice; both lines may hold there, too. If no line fits the limits,
+a constraint that contradicts many others is left out, or else the time is cut in the same way.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Constraints:
     Attributes:
         start: When `high` holds, on the other clock: the event began there.
         at: When `low` and `end` hold, on the other clock: the event ended there.
-        low: The least the offset can be, as floats relative to `base`; -inf where the event does not say.
-        high: The most it can be; inf where the event does not say.
-        end: Our end minus their end; nan where ends need not be near each other.
-        base: Whole nanoseconds that `low`, `high` and `end` are relative to: keeps floats exact.
+        low: Lower bound of the offset, as floats relative to `base`; -inf where the event gives none.
+        high: Upper bound; inf where the event gives none.
+        end: Our end minus their end; nan where ends may be far apart.
+        base: Whole nanoseconds that `low`, `high` and `end` are relative to, which keeps floats exact.
     """
 
     start: Column
@@ -89,14 +89,14 @@ class OffsetStretch:
 
     Attributes:
         begin: First moment at which it may hold, ns.
-        end: Last moment at which it may hold, ns; stretches overlap where nothing says which of them holds.
+        end: Last moment at which it may hold, ns; stretches overlap where it is unclear which of them holds.
         origin: The moment that `level` is for, ns.
         level: Estimated offset at `origin`, ns.
         drift: Estimated change per ns.
         slopes: Drifts of the extreme lines.
         highest: Level of the highest line of each slope.
         lowest: Level of the lowest line of each slope.
-        least_bound: What the readings themselves can be off by, ns: lines between them can be closer together.
+        least_bound: Possible error of the readings themselves, ns, because lines between them can be closer together.
     """
 
     begin: int
@@ -110,12 +110,12 @@ class OffsetStretch:
     least_bound: float = 0.0
 
     def limits(self, at: Column) -> tuple[Column, Column]:
-        """The least and the most that the offset can be at some moments."""
+        """The smallest and largest possible offset at some moments."""
         t = (at - self.origin).astype(np.float64)[:, None] * self.slopes
         return (self.lowest + t).min(1), (self.highest + t).max(1)
 
     def estimate(self, at: Column) -> tuple[Column, Column, Column]:
-        """The offset at some moments, the least and the most that it can be."""
+        """The offset at some moments, and its smallest and largest possible values."""
         low, high = self.limits(at)
         found = np.clip(self.level + self.drift * (at - self.origin), low, high)
         return found, np.minimum(low, found - self.least_bound), np.maximum(high, found + self.least_bound)
@@ -123,7 +123,7 @@ class OffsetStretch:
 
 @dataclass(frozen=True)
 class ClockFit:
-    """The offset of one clock to another over all of a recording; `left_out` constraints contradicted the others."""
+    """The offset between two clocks over a whole recording; `left_out` constraints contradicted the others."""
 
     stretches: tuple[OffsetStretch, ...]
     base: int

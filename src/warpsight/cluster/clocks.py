@@ -1,8 +1,9 @@
 """One clock for all ranks of a job, measured from joint collectives or taken from the wall clocks.
 
-Ranks of one boot of one host share CLOCK_MONOTONIC and need nothing. Every other clock gets the offset to that of the reference,
-directly where both took part in the same collectives, else over the chain of clocks with the least error bound. Wall clocks
-(NTP, PTP) stand in where ranks never met; their error is only known where the recording says it.
+Ranks on one host, since the same boot, share CLOCK_MONOTONIC and need no correction. Every other clock gets the offset to that of
+the reference, directly if both took part in the same collectives, otherwise over the chain of clocks with the smallest error
+bound. Wall clocks (NTP, PTP) are used for ranks without a common collective; their error is known only if the recording states
+it.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class RankClock:
         ranks: Places of its ranks among the job's.
         source: collectives and messages, wall clock, same clock, or assumed equal.
         chain: Fits to apply one after another, the first to the clock's own times.
-        shift: What to add where there is no chain, ns.
+        shift: Value to add if there is no chain, ns.
         bound: The largest error between the first and last work of its ranks, ns; None unknown.
-        besides_wall: How far the wall clocks disagree with what the collectives say, ns; None unknown.
+        besides_wall: How far the wall clocks disagree with the collectives, ns; None unknown.
     """
 
     name: str

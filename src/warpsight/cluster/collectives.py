@@ -1,9 +1,9 @@
 """The collectives of one rank, in the order in which it entered them.
 
-Table `collective` has them where a source has their sizes and groups (NCCL's profiler interface, Kineto, Nsight Systems, …).
-Else NCCL's own NVTX ranges are used, which carry the communicator and the size: a communication kernel belongs to the calls of
-its thread since the launch of the kernel before it. A kernel with neither is known by its name and counted by its stream; where
-its name leaves open what its messages are part of, PyTorch's range around its launch (`nccl:all_to_all`) says so.
+Table `collective` has them where a source has their sizes and groups (NCCL's profiler interface, Kineto, Nsight Systems, …). Else
+NCCL's own NVTX ranges are used, which carry the communicator and the size: a communication kernel belongs to the calls of its
+thread since the launch of the kernel before it. A kernel with neither is known by its name and counted by its stream; if its name
+does not tell which operation its messages belong to, PyTorch's range around its launch (`nccl:all_to_all`) does.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COMMUNICATOR, _SIZE, _RANKS, _PEER = (
 def collectives(trace: StoredTrace, process: int) -> pa.Table:
     """The collectives of a process by start, with columns :data:`COLUMNS`; unknown values are null.
 
-    `start` and `end` are those of the kernel that did it, or of the row itself where no kernel is known.
+    `start` and `end` are those of the operation's kernel, or of the row itself if no kernel is known.
     """
     rows = _recorded(trace, process)
     work = device_work.load(trace, Rows(processes=(process,)))
@@ -69,15 +69,15 @@ def collectives(trace: StoredTrace, process: int) -> pa.Table:
 
 
 def announced(trace: StoredTrace) -> bool:
-    """Whether collectives are in the trace as they were asked for, and end with their kernels."""
+    """Whether the trace has collectives as the program requested them, ending with their kernels."""
     return bool(trace.count("collective")) and trace.arrow("collective")["duration"].null_count > 0
 
 
 def unfinished(trace: StoredTrace, process: int) -> pa.Table:
     """The operations of a process that did not end while it was recorded, with columns :data:`UNFINISHED`, in order.
 
-    CUPTI delivers a kernel when it has ended. Rows of table `collective` without a kernel that come after the last one of their
-    group that has one are operations that still ran, or waited for their turn; the record of one before it was lost.
+    CUPTI delivers a kernel once it has ended. Rows of table `collective` without a kernel were still running or queued if they
+    come after the last row of their group that has a kernel. If they come before it, the kernel's record was lost.
     """
     if not announced(trace):
         return table(UNFINISHED, [])

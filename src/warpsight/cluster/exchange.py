@@ -1,9 +1,9 @@
-"""Traffic between each two ranks: bytes, operations and time, by the algorithm that moved them.
+"""Traffic between each pair of ranks: bytes, operations and time, by the algorithm that moved them.
 
-Messages go from their sender to their receiver, an all-to-all from each rank to each other one in equal parts. A ring passes
-all but one part of the data on to the next rank, twice for an all-reduce; a tree passes it up and down between neighbors. Rings
-and trees are taken to follow the ranks' order in the communicator, as NCCL reports no other. In-switch reductions (NVLS, CollNet)
-and copies by copy engines have no pairs.
+Messages go from their sender to their receiver. An all-to-all sends equal parts from each rank to every other. A ring passes all
+but one part of the data on to the next rank, twice for an all-reduce; a tree passes it up and down between neighbors. Rings and
+trees are assumed to follow the ranks' order in the communicator, because NCCL reports no other. In-switch reductions (NVLS,
+CollNet) and copies by copy engines have no pairs.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _Sums = dict[tuple[int, int], list[tuple[float, Column, Column]]]
 def traffic(waiting: Waiting) -> pa.Table:
     """One row per pair of ranks that exchange data, most bytes first.
 
-    `latency` is the median transfer time of their operations, waiting aside; `bandwidth` the median of their large messages',
-    null where there are none.
+    `latency` is the median transfer time of their operations, excluding waits; `bandwidth` is the median over their large
+    messages, null if there are none.
     """
     sums: _Sums = {}
     for met in waiting.groups:

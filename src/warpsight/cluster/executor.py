@@ -174,7 +174,7 @@ def _outcome_of(place: int, future: distributed.Future | None) -> _ItemOutcome[A
 class Dask:
     """The workers of a Dask cluster; they must see the traces under the same paths or URLs.
 
-    `address` is the scheduler's (`tcp://host:8786`, or a scheduler file). Clusters on Slurm or Kubernetes are started with
+    `address` is that of the scheduler (`tcp://host:8786`), or a scheduler file. Clusters on Slurm or Kubernetes are started with
     dask-jobqueue or dask-kubernetes.
     """
 
@@ -182,7 +182,7 @@ class Dask:
     timeout: float = 30.0
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[_ItemOutcome[R]]:
-        """As in :class:`Executor`. Dask repeats the work of a lost worker, at last each item alone: one may be to blame for all.
+        """As in :class:`Executor`. Dask repeats a lost worker's items, finally each alone, as one may be to blame for all.
 
         When there has been no worker for `timeout` seconds, items that have not ended are outcomes without a value.
         """

@@ -20,7 +20,7 @@ _EQUAL = ("all_reduce", "allreduce", "all_gather", "reduce_scatter", "broadcast"
 def hang(dumps: Sequence[FlightDump]) -> list[Finding]:
     """The reasons why a job does not continue, the cause first.
 
-    A rank that others wait for and that itself waits in no other group is the cause; ranks that wait for each other in several
+    The cause is a rank that others wait for and that waits in no other group itself; ranks that wait for each other in several
     groups follow.
     """
     found: list[tuple[int, Finding]] = []

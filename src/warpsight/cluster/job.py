@@ -46,7 +46,7 @@ class Job:
 
     @cached_property
     def mismatches(self) -> list[Mismatch]:
-        """Operations that ranks did not do alike."""
+        """Operations that differ between ranks."""
         return mismatches(self.groups, self.summaries)
 
     @cached_property
@@ -98,11 +98,11 @@ class Job:
 def load(paths: Sequence[Any], executor: Executor | None = None) -> Job:
     """Load a job; missing summaries are made by the executor, one trace or file at a time.
 
-    Its workers leave them beside the traces, where they are read from: that is cheaper than to send them.
+    Its workers store them beside the traces, and they are read from there, which is cheaper than sending them.
 
     Raises:
-        UsageError: when a path holds nothing that can be read.
-        WarpsightError: when nothing of it could be read.
+        UsageError: when nothing at a path can be read.
+        WarpsightError: when no file could be read.
     """
     found = places.find(paths)
     failed = [

@@ -1,4 +1,4 @@
-"""How much each rank has to do in each step, and whether the most of it moves from rank to rank."""
+"""How much each rank has to do in each step, and whether the largest share moves from rank to rank."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _LASTING = 5
 
 @dataclass(frozen=True)
 class MovingLoad:
-    """Work by which the busiest rank of a step exceeds the others, where that is another rank from step to step.
+    """Work by which the busiest rank of a step exceeds the others, if the busiest rank differs from step to step.
 
     Attributes:
         cost: That work over all steps, ns.
         by_rank: The part of each rank (by its place), ns.
-        factor: How many times the others' work the busiest rank has in the usual step.
+        factor: Work of the busiest rank in a typical step as a multiple of the others' work.
     """
 
     cost: int
@@ -48,7 +48,8 @@ def busy(waiting: Waiting, listed: Steps) -> Column:
 def moving_load(worked: Column) -> MovingLoad | None:
     """The part of the ranks' work (ranks × steps, ns) that is uneven in a step and not in the steps around it.
 
-    A rank or a stage that has more to do for many steps is somebody's fault; this is the rest, as of sequences of unequal length.
+    A rank or stage that has more work in many steps is a problem of its own; this is the remaining unevenness, as with sequences
+    of unequal length.
     """
     ranks, count = worked.shape
     if ranks < 3 or count < _LASTING:

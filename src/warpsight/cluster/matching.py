@@ -1,8 +1,9 @@
 """The same collective on all ranks of its group.
 
-Ranks do the operations of a communicator in one order, so the n-th of one rank is the n-th of the others. Numbers that the
-source has decide; else places count from the start of the recording, moved where a recording began later: by how many places
-follows from the operations; among several possible moves, from the ends, whose distances are equal on both clocks.
+Ranks run the operations of a communicator in the same order, so the n-th of one rank is the n-th of the others. Operations are
+matched by the source's sequence numbers, or otherwise by position from the start of the recording, shifted for recordings that
+began later. The operations determine the shift; if several shifts are possible, the ends decide, whose distances are equal on
+both clocks.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Communicator:
 
     @property
     def common(self) -> Column:
-        """The operation that most ranks did, by row."""
+        """The operation that most ranks ran, by row."""
         return _most_common(self.operation)
 
     def is_a(self, names: Sequence[str]) -> Column:
@@ -278,7 +279,7 @@ class Mismatch:
         group: Place of the group.
         row: Row of the operation in it.
         kind: order, operation, size, dtype or missing.
-        ranks: Places (among the job's ranks) of those that differ from most.
+        ranks: Places (among the job's ranks) of those that differ from the majority.
         text: What differs, in words.
     """
 
@@ -321,13 +322,13 @@ def _operations(
     usual = group.operations[int(common[row])]
     column = int(columns[0])
     right = int(np.flatnonzero(group.operation[row] == common[row])[0])
-    kind, why = _how(group.operation[row:, column], group.operation[row:, right])
+    kind, why = _difference(group.operation[row:, column], group.operation[row:, right])
     why = why.format(theirs=_a(theirs), usual=_a(usual))
     text = f"{_rank_names(summaries, ranks)} did {_a(theirs)} where the others did {_a(usual)}{why}"
     return [Mismatch(place, row, kind, ranks, text)]
 
 
-def _how(own: Column, common: Column) -> tuple[str, str]:
+def _difference(own: Column, common: Column) -> tuple[str, str]:
     """How a rank's operations from the first wrong one on differ from those of the others: kind, and words for it.
 
     own      gather  reduce  reduce  …        common   reduce  gather  reduce  …      order

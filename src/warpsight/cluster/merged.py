@@ -36,8 +36,8 @@ def merge(job: Job, path: str | os.PathLike[str], *, force: bool = False) -> dic
     """Write a trace with the rows of all ranks, their times on the reference clock, and return its row counts.
 
     Processes are numbered by rank. Raises:
-        TraceError: when `path` exists and is not to be replaced.
-        WarpsightError: when there is no trace among what was read.
+        TraceError: when `path` exists without `force`.
+        WarpsightError: when nothing that was read is a trace.
     """
     if not job.summaries:
         raise WarpsightError("there are no traces to merge, only dumps")

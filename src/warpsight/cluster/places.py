@@ -31,7 +31,7 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> _JobInputs:
     """Expand paths: a folder that is not a trace stands for its traces, rank files and dumps.
 
     Raises:
-        UsageError: when a path does not exist, or a folder holds nothing of the kind.
+        UsageError: when a path does not exist, or a folder holds no such files.
     """
     traces: dict[str, None] = {}
     dumps: dict[str, None] = {}

@@ -27,8 +27,7 @@ _REPEATED, _RARE = 0.97, 0.75
 class Steps:
     """The steps by their ends (ns, reference clock); `source` says how they were found, `begin` is the start of the first.
 
-    `stretches[rank]` has the number of the step that each stretch of the rank's account is in, `count` for what comes after
-    the last one.
+    `stretches[rank]` has the step number of each stretch of the rank's account, and `count` for stretches after the last step.
     """
 
     begin: int
@@ -48,7 +47,7 @@ class Steps:
     def judged_from(self) -> int:
         """The first collective of the first step, or the end of the warm-up.
 
-        That ends with the last of the first tenth of the steps that took many times the usual: modules are loaded in it.
+        The warm-up, in which modules are loaded, ends with the last step among the first tenth that took many times the usual.
         """
         if len(self.end) < _FEW:
             return self.begin
@@ -57,13 +56,13 @@ class Steps:
         return int(self.end[long[-1]]) if len(long) else self.begin
 
     def judges(self, entry: Column) -> Column:
-        """Which moments (ns, reference clock) are in the judged part: what follows the steps, as a last barrier, is not."""
+        """Which moments (ns, reference clock) are judged; work after the last step, such as a final barrier, is not."""
         inside: Column = entry > self.judged_from
         return inside & (entry <= self.end[-1] + _slack(self.end)) if len(self.end) >= _FEW else inside
 
 
 def steps(waiting: Waiting) -> Steps:
-    """Steps that the ranks announced, else the period with which the operations of the largest group repeat."""
+    """Steps that the ranks announced, or else the period with which the operations of the largest group repeat."""
     joining = [met for met in waiting.groups if len(met.rows) and not met.paired.all()]
     # A barrier at the end joins no steps.
     largest = next((met for met in joining if (~met.paired).sum() >= _FEW), None)

@@ -1,6 +1,6 @@
 """One rank reduced for the cluster's questions: collectives, time between them by cause, kernels and clocks.
 
-It is some megabytes where the trace is gigabytes, and everything that joins ranks starts from it.
+It takes megabytes for a trace of gigabytes, and everything that joins ranks starts from it.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ class About:
     """Identity of the rank, and its clock.
 
     Attributes:
-        clock: Ranks of equal text share a clock.
+        clock: Identifies the clock: ranks with equal text share one.
         wall: Wall clock minus the trace's clock, ns; None when unknown.
-        wall_error: How far off that wall clock can be (NTP, PTP), ns; None unknown.
+        wall_error: Possible error of that wall clock (NTP, PTP), ns; None unknown.
         begin: Start of its first device work or collective, ns on its clock.
         end: End of the last.
         lost: Rows that are missing from the trace.
         sm_clock: Mean clock of its device while sampled, MHz; None without counters.
-        throttled: Why that clock was held down, and for which share of the samples.
-        afterwards: What its main thread mostly did after its last device work, and for how long it was seen there (ns).
-        link_speed: What its device can send at once to the others of its host (NVLink, else PCIe), B/s; None unknown.
+        throttled: Why that clock was throttled, and for which share of the samples.
+        afterwards: The function its main thread was mostly in after its last device work, and for how long (ns).
+        link_speed: Total rate at which its device can send to the others of its host (NVLink, else PCIe), B/s; None unknown.
         gpu: UUID of its device; "" unknown.
-        last_seen: The last moment at which the process is known to have lived, ns; 0 unknown.
-        ended: How it ended, as table `process` has it (`exit 1`, `signal 11`); "" unknown.
+        last_seen: The last moment at which the process is known to have been alive, ns; 0 unknown.
+        ended: How it ended, as in table `process` (`exit 1`, `signal 11`); "" unknown.
     """
 
     path: str
@@ -455,7 +455,7 @@ def to_bytes(one: RankSummary) -> dict[str, bytes]:
 
 
 def from_bytes(files: dict[str, bytes]) -> RankSummary | None:
-    """The summary that :func:`to_bytes` wrote; None for one of another version."""
+    """The summary that :func:`to_bytes` wrote; None if another version wrote it."""
     about = json.loads(files["about.json"])
     if about.pop("version") != VERSION:
         return None

@@ -27,7 +27,7 @@ def trigger(
         raise UsageError("steps are counted from 1")
     if (seconds and step is not None) or (steps and step is None):
         raise UsageError(
-            "a recording that begins at a step ends after steps, one that begins at a time after seconds"
+            "a recording that begins at a step ends after steps, and one that begins at a time ends after seconds"
         )
     request = (
         job_trigger.TriggerRequest(job_trigger.new_id(), step=step, steps=steps)

@@ -1,4 +1,4 @@
-"""Collectives that some ranks waited in and others never joined, or joined otherwise, from the recordings alone."""
+"""Collectives that some ranks waited in and others never joined, or joined differently, found in the recordings alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMES, _SHARE = 10, 0.05
 def unmet(job: Job) -> list[Finding]:
     """The first operation of each group that a rank never joined while others waited long for it, the cause first.
 
-    A rank that itself waits in another group does not come because of what it waits for.
+    A rank that waits in another group is itself held up by the rank it waits for.
     """
     found = [one for one in (_of(job, group) for group in job.groups) if one is not None]
     found += _stuck(job)
@@ -58,7 +58,7 @@ def _never_came(
     ranks = [job.summaries[place].about.rank for place in absent]
     others = [job.summaries[place].about.rank for place in waiting]
     about = job.summaries[absent[0]].about
-    text = f"{_named(ranks)} never came to {what}, in which {_named(others)} waited {words.duration(waited)}"
+    text = f"{_rank_list(ranks)} never came to {what}, in which {_rank_list(others)} waited {words.duration(waited)}"
     place, seen = about.afterwards
     evidence: tuple[str, ...] = ()
     if ending := _ending(job, absent[0], waiting, waited):
@@ -194,7 +194,9 @@ def _at_first(job: Job, channel: _Channel, sides: list[_Side], number: int, wait
     if absent:
         return _never_came(job, f"the {what}", absent, sorted(there), waited, values)
     ranks = {place: job.summaries[place].about.rank for place in there}
-    evidence = tuple(f"rank {ranks[place]}: {_asked(row)}" for place, row in sorted(there.items())[:6])
+    evidence = tuple(
+        f"rank {ranks[place]}: {_operation_and_place(row)}" for place, row in sorted(there.items())[:6]
+    )
     said = {place: _signature(row) for place, row in there.items()}
     if len(set(said.values())) > 1 and pair is None:
         before: Counter[tuple[Any, ...]] = sum((one.ended for one in sides), Counter())
@@ -203,30 +205,30 @@ def _at_first(job: Job, channel: _Channel, sides: list[_Side], number: int, wait
         wrong = sorted(place for place, one in said.items() if one != common)
         right = next(row for place, row in there.items() if place not in wrong)
         text = (f"mismatched collective: number {number + 1:,} of group {group!r} never ended: "
-                f"{_named([ranks[place] for place in wrong])} did {_called(there[wrong[0]])}, "
-                f"{_named([ranks[place] for place in there if place not in wrong])} {_called(right)}")  # fmt: skip
+                f"{_rank_list([ranks[place] for place in wrong])} did {_operation_text(there[wrong[0]])}, "
+                f"{_rank_list([ranks[place] for place in there if place not in wrong])} {_operation_text(right)}")  # fmt: skip
         values |= {"ranks": [ranks[place] for place in wrong], "waiting": []}
         return Finding("error", text, values, "cluster/mismatch", None, evidence, "All ranks of a group must call the same "
                        "collectives with the same sizes in the same order: look for a branch that depends on the rank or on "
                        "its data.")  # fmt: skip
-    text = (f"the {what} does not end on {_named(sorted(ranks.values()))}, which waited {words.duration(waited)} in it, though "
-            "all called it alike")  # fmt: skip
+    text = (f"the {what} does not end on {_rank_list(sorted(ranks.values()))}, which waited {words.duration(waited)} in it, "
+            "though all called it alike")  # fmt: skip
     return Finding("error", text, {**values, "ranks": [], "waiting": sorted(ranks.values())}, "cluster/hang", None, evidence,
                    "All ranks are in it: a kernel before it does not end on one of them, or the network or NVLink is at fault; "
                    "NCCL_DEBUG=INFO says which transport it uses.")  # fmt: skip
 
 
-def _named(ranks: list[int]) -> str:
+def _rank_list(ranks: list[int]) -> str:
     """`rank 1`, `ranks 0, 2`."""
     shown = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
     return f"rank{'s' if len(ranks) > 1 else ''} {shown}"
 
 
-def _called(row: dict[str, Any]) -> str:
+def _operation_text(row: dict[str, Any]) -> str:
     size = "" if row["bytes"] is None else f" of {row['bytes']:,} B"
     article = "an" if row["operation"][0] in "aeiou" else "a"
     return f"{article} {row['operation']}{size}"
 
 
-def _asked(row: dict[str, Any]) -> str:
-    return _called(row) + (f", at {row['place']}" if row["place"] else "")
+def _operation_and_place(row: dict[str, Any]) -> str:
+    return _operation_text(row) + (f", at {row['place']}" if row["place"] else "")

@@ -53,7 +53,7 @@ class JobVerdict:
     Attributes:
         headline: One sentence: what to look at first.
         summary: One sentence: ranks, time, steps, clocks.
-        findings: All findings, the first first.
+        findings: All findings, the most important first.
         ranks: A row per rank: its time by what it was spent on.
         collectives: A row per group, operation and size.
         length: The judged time, ns: from the first collective of the first step (or the end of the warm-up) to the end of the
@@ -82,7 +82,7 @@ class JobVerdict:
 
 
 def judge(job: Job) -> JobVerdict:
-    """Judge a job: hang dumps first, then operations that ranks did not do alike, then stragglers."""
+    """Judge a job: hang dumps first, then operations that differ between ranks, then stragglers."""
     found: list[Finding] = list(hang(job.dumps)) if job.dumps else []
     waiting = Waiting(job)
     listed = steps(waiting)
@@ -172,7 +172,7 @@ def _mismatch(job: Job, one: Mismatch) -> Finding:
 def _astray(met: GroupOperations) -> Finding:
     """Operations that were matched by their place, and cannot be the same."""
     text = (f"group {met.group.key!r}: {met.astray:,} of {len(met.rows):,} operations are over on one rank before another begins "
-            "them: the recordings leave some out, and nothing says which belong together")  # fmt: skip
+            "them: the recordings are incomplete, so operations cannot be matched")  # fmt: skip
     return Finding("loss", text, {"group": met.group.key, "operations": met.astray}, "cluster/astray")
 
 
@@ -186,7 +186,7 @@ def _gaps(job: Job) -> list[Finding]:
     for path, reason in job.failed:
         out.append(Finding("loss", f"{path} could not be used: {reason}", {"path": path}, "cluster/unread"))
     if job.missing and job.summaries:
-        text = (f"{len(job.missing)} of {job.world_size} ranks have no recording that can be read ({_listed(job.missing)}): "
+        text = (f"{len(job.missing)} of {job.world_size} ranks have no readable recording ({_listed(job.missing)}): "
                 "waiting for them looks like slow transfer")  # fmt: skip
         out.append(Finding("loss", text, {"ranks": job.missing}, "cluster/missing"))
     for path, claimed, rank in job.renumbered:
@@ -256,7 +256,7 @@ def _stragglers(waiting: Waiting, listed: Steps, worked: Column, length: int) ->
 def _straggler(waiting: Waiting, listed: Steps, cost: Column, place: int, length: int) -> Finding:
     job = waiting.job
     own = cost[place]
-    chosen, when = _when(own)
+    chosen, when = _costly_steps(own)
     found = cause(job, listed, place, chosen)
     total = int(own.sum())
     text = f"straggler: {_rank_name(job, place)} makes the others wait {words.duration(total)}"
@@ -282,7 +282,7 @@ def _straggler(waiting: Waiting, listed: Steps, cost: Column, place: int, length
                    found.name if found else None)  # fmt: skip
 
 
-def _when(own: Column) -> tuple[Column, str]:
+def _costly_steps(own: Column) -> tuple[Column, str]:
     """The steps in which a rank costs time, and when that is, in words; "" where it is always."""
     count = len(own)
     if count < 4:
@@ -403,7 +403,7 @@ def _pacing(listed: Steps, worked: Column, place: int, waited: Column) -> tuple[
     usual = float(np.median(waited[others]))
     if own.sum() < max(_MORE_WORK * listed.length, 0.5 * (usual - waited[place])):
         return None
-    return _when(own) if usual - waited[place] >= 0.5 * own.sum() else None
+    return _costly_steps(own) if usual - waited[place] >= 0.5 * own.sum() else None
 
 
 def _exposed(waiting: Waiting, length: int) -> list[Finding]:
@@ -421,7 +421,7 @@ def _exposed(waiting: Waiting, length: int) -> list[Finding]:
         whom = "a rank without a recording" if job.missing else "each other"
         text = f"exposed communication: {share} moves bytes, or waits for {whom}, while nothing computes"
         return [Finding("warning", text, values, "cluster/exposed", saves, (),
-                        "Which of the two it is needs recordings of all ranks, with all their collectives.")]  # fmt: skip
+                        "To tell which of the two it is, record all ranks, with all their collectives.")]  # fmt: skip
     text = f"exposed communication: {share} moves bytes while nothing computes"
     return [Finding("warning", text, values, "cluster/exposed", saves, (), "Overlap it with computation (smaller buckets, "
                     "prefetch), send less (gradient accumulation, lower precision), or use faster links.")]  # fmt: skip
@@ -448,7 +448,7 @@ def _clock_notes(job: Job) -> list[Finding]:
         ranks = ", ".join(str(job.summaries[rank].about.rank) for rank in clock.ranks[:8])
         if clock.bound is None:
             how = "assumed to be the others'" if clock.source == ASSUMED else "taken from its wall clock"
-            text = f"the clock of rank {ranks} is {how}, nothing says how far off it is: who waited for whom is not known"
+            text = f"the clock of rank {ranks} is {how}, and its error is unknown: who waited for whom is not known"
             out.append(Finding("note", text, {"clock": clock.name}, "cluster/clock"))
         if abs(clock.besides_wall or 0) > _OTHER_WINDOW:
             text = (f"by its wall clock, rank {ranks} is {words.duration(abs(clock.besides_wall or 0))} away from what its "

@@ -4,8 +4,8 @@
     rank 1   |-------------------- compute ----------------|~~ moves ~~|
                                                            last entry  first end
 
-Only time in which nothing else runs on the waiting device costs anything: of a collective's wait the part counts that the account
-of that stretch has as communication.
+Waiting costs only the time in which nothing else runs on the waiting device: the part that the account of that stretch counts as
+communication.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class GroupOperations:
         exposed: The part of that in which its device did nothing else.
         transfer: From the last entry to the first end, one value per operation.
         end: When the first rank left.
-        paired: Sends and receives: their waiting is a pipeline's.
-        astray: How many operations that no rank leaves before the last enters were left before. Where there are many, the
-            recordings leave some out, what was matched does not belong together, and no waiting is known.
+        paired: Which are sends and receives, whose waiting is a pipeline's.
+        astray: How many operations a rank left before the last one entered, which these operations do not allow. If there are
+            many, the recordings are incomplete and the match is wrong, so no waiting is known.
     """
 
     group: Communicator
@@ -123,7 +123,7 @@ class Waiting:
 
     @cached_property
     def exposed_by_stretch(self) -> list[Column]:
-        """For each rank the communication that nothing hid, by stretch of its account (ns)."""
+        """For each rank, the communication not hidden by other work, by stretch of its account (ns)."""
         out = []
         for one in self.job.summaries:
             stretches = len(edges_of(one.collectives)) + 1
@@ -134,7 +134,7 @@ class Waiting:
 
     @cached_property
     def caused(self) -> Column:
-        """Exposed waiting of each rank (row) that each rank (column) caused by coming last, ns, sends and receives aside."""
+        """Exposed waiting of each rank (row) that each rank (column) caused by coming last, ns, without sends and receives."""
         count = len(self.job.summaries)
         out = np.zeros((count, count), np.int64)
         for met in self.groups:

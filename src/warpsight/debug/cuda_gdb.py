@@ -146,8 +146,8 @@ def run(commands: Sequence[str], timeout_s: float) -> str:
     """Run cuda-gdb over commands and return what it printed.
 
     Args:
-        commands: one after another; one that fails does not keep the next from running.
-        timeout_s: cuda-gdb is killed after it.
+        commands: run one after another; a failing one does not stop the next.
+        timeout_s: seconds after which cuda-gdb is killed.
 
     Raises:
         WarpsightError: when cuda-gdb is not installed, cannot be started or takes too long.

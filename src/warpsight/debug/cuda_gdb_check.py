@@ -33,7 +33,7 @@ def compare(core: GpuCore) -> tuple[int, dict[str, Any]]:
 
 
 def compare_view(core: GpuCore, view: cuda_gdb.GdbState) -> tuple[int, dict[str, Any]]:
-    """The same comparison with given output of cuda-gdb."""
+    """Compare a dump with the given output of cuda-gdb."""
     checks = [*_kernels(core, view), *_exception(core, view), *_threads(core, view)]
     differences = sum(not check["equal"] for check in checks)
     lines = [_line(check) for check in checks]

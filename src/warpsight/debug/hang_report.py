@@ -31,7 +31,7 @@ def build(
 ) -> dict[str, Any]:
     """The report as JSON values; `decode` turns a core dump into its verdict (`verdict`, `kernels` …).
 
-    Whatever cannot be read is named in `notes`; nothing is raised.
+    Parts that cannot be read are named in `notes`; no error is raised.
     """
     report: dict[str, Any] = {
         "kind": event.kind, "reason": event.reason, "program": program or [],

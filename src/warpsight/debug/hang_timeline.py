@@ -39,7 +39,7 @@ FROM launch l JOIN process p USING (process) WHERE l.start BETWEEN {first} AND {
 
 
 def timeline(trace: StoredTrace, moment: int) -> dict[str, Any]:
-    """Lanes of bars up to `moment` (ns); a bar is [start, duration] in seconds before it and after it, what, how full."""
+    """Lanes of bars up to `moment` (ns). A bar is [start, duration] in seconds around it, the work, and how full it is."""
     earliest = trace.sql(_EDGES).fetchall()[0][0]
     if earliest is None or earliest >= moment:
         return {"seconds": 0.0, "lanes": []}

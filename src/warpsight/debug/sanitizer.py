@@ -31,7 +31,7 @@ class SanitizerRun:
         code: exit code of the program, or of the tool where it could not run it.
         findings: see :class:`~warpsight.debug.sanitizer_report.SanitizerFinding`.
         summaries: the tool's closing lines, one for each process.
-        troubles: what the tool says about itself; damage to its reports.
+        troubles: the tool's messages about itself, and damage to its reports.
     """
 
     code: int
@@ -53,12 +53,12 @@ def sanitize(
         tool: one of :data:`TOOLS`.
         program: the command line.
         limit: records at most, 0 for all.
-        extra: further options for compute-sanitizer, as it knows them.
+        extra: further options for compute-sanitizer, in its own spelling.
         keep: folder for the tool's own reports; a temporary one by default.
 
     Raises:
-        StartError: when there is no such program (127) or it cannot be run (126), which the tool would not distinguish from a
-            program that failed.
+        StartError: when the program does not exist (127) or cannot be run (126), which the tool would not distinguish from a
+            failing program.
         WarpsightError: when compute-sanitizer is not installed or cannot be started.
     """
     check_runnable(program[0])

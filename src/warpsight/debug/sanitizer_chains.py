@@ -2,7 +2,7 @@
 
 Race reports have the innermost function and the instruction's offset, but not the calls it was inlined through. The program's
 cubins, taken out of it by `cuobjdump`, have the chain: the instruction at that offset whose innermost line is the reported one.
-Where several kernels fit and disagree, the finding keeps its one line.
+If several kernels fit and disagree, the finding keeps its single line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reports of NVIDIA's Compute Sanitizer: its XML, record by record, grouped into findings.
 
-The tool writes one record per thread; a program with one wrong line gives thousands. Records with the same kind, words,
-device chain and host stack are one finding with a count and its threads.
+The tool writes one record per thread; a single wrong line can give thousands. Records with the same kind, message, device chain
+and host stack become one finding with a count and threads.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class RaceSide:
 
     Attributes:
         direction: `read` or `write`.
-        chain: where, innermost first; the report itself gives the innermost only.
-        offset: of the instruction in its kernel's code, None when the report has none.
-        hazards: how many it took part in, None for the first side.
+        chain: the source frames, innermost first; the report itself gives only the innermost.
+        offset: offset of the instruction in its kernel's code, None if the report has none.
+        hazards: number of hazards it took part in, None for the first side.
     """
 
     direction: str
@@ -64,9 +64,9 @@ class SanitizerFinding:
         message: in the tool's words.
         frames: where on the device, innermost first; empty for host errors.
         accesses: the sides of a race, the first is the one the others conflict with.
-        count: records; threads: (block, thread) of the first of them.
-        host: the host stack, innermost first; host_at: what it was saved at.
-        address, size: of the access, when there is one.
+        count: number of records; threads: (block, thread) of the first of them.
+        host: the host stack, innermost first; host_at: the event at which it was saved.
+        address, size: address and size of the access, if there is one.
     """
 
     kind: str

@@ -124,9 +124,9 @@ def join(launches: Sequence[OutstandingLaunch], pid: int, kernel: str, grid: Seq
          thread: int | None = None) -> Join:  # fmt: skip
     """The uncompleted launch that a grid of a dump came from.
 
-    By kernel name and dimensions, then by the launching thread where the dump has it; of several the oldest, since a
-    stream runs its launches in order: it is the one when all of them went to one stream, and a guess otherwise. A launch
-    of other dimensions is never taken.
+    Launches are matched by kernel name and dimensions, then by the launching thread if the dump has it. Of several, the oldest is
+    taken, since a stream runs its launches in order: this is certain if all went to one stream, and a guess otherwise. A launch
+    with other dimensions is never taken.
     """
     mine = [launch for launch in launches if launch.pid == pid] or list(launches)
     named = [one for one in mine if kernel and kernel in (one.name, one.demangled)]

@@ -32,10 +32,10 @@ class CubinFunction:
     """A function: an entry, or a device function that was not inlined.
 
     Attributes:
-        name: as in the symbol table, but `$kernel$function` of ptxas is `function`.
+        name: as in the symbol table, but ptxas's `$kernel$function` becomes `function`.
         kernel: the name of the section it is in, without `.text.`.
         section: that section's index.
-        offset: of its first instruction in the section, in bytes; size: in bytes.
+        offset: offset of its first instruction in the section, in bytes; size: size in bytes.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Cubin:
     """One module's code.
 
     Attributes:
-        elf: the file; name: what to call it.
+        elf: the file; name: its name in messages.
     """
 
     def __init__(self, data: bytes | mmap.mmap | np.ndarray[Any, Any], name: str) -> None:
@@ -85,7 +85,7 @@ class Cubin:
 
     @classmethod
     def open(cls, path: Path) -> Cubin:
-        """Map a file."""
+        """Open a cubin file by mapping it."""
         elf = Elf.open(path)
         return cls(elf.data, str(path))
 

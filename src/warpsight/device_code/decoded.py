@@ -29,11 +29,11 @@ class Decoded:
     """One instruction.
 
     Attributes:
-        index: in its section, from 0; offset: in bytes.
+        index: index in its section, from 0; offset: offset in bytes.
         text: as nvdisasm prints it, without the semicolon.
-        access: what it does with registers.
+        access: the registers it reads and writes.
         scheduling: the compiler's hints for the scheduler.
-        kind: what executes it and what it touches.
+        kind: the unit that executes it, and the memory it touches.
     """
 
     index: int
@@ -54,7 +54,7 @@ class Decoded:
 
     @property
     def never(self) -> bool:
-        """Whether it is switched off: `@!PT`."""
+        """Whether it never executes: `@!PT`."""
         return self.access.negated and not self.access.guard
 
 

@@ -31,7 +31,7 @@ class Deferred:
 
     Attributes:
         index: the instruction, counted in its section.
-        registers, predicates: that have been written since, so that they may differ from what the barrier read.
+        registers, predicates: those written since, which may differ from what the barrier read.
     """
 
     index: int
@@ -42,8 +42,8 @@ class Deferred:
 def deferred_barrier(flow: ControlFlow, index: int) -> Deferred | None:
     """The barrier before an instruction with only arithmetic between, or None.
 
-    A barrier right in front of the instruction is none of these. Neither is one where a branch leads in between: lanes
-    could have come that way.
+    A barrier right before the instruction does not count, nor does one with a branch target in between, because lanes could have
+    come from there.
     """
     if not 0 < index < len(flow.words) or _name(flow, index) in _ARITHMETIC:
         return None

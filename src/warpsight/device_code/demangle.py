@@ -89,10 +89,8 @@ def demangle_all(names: Iterable[str]) -> list[str]:
 def short(demangled: str) -> str:
     """The name without return type, arguments, template arguments and qualifiers: `at::native::add`.
 
-    Brackets are matched, so lambdas (`f()::{lambda(int)#1}`), `operator<`, `operator()`, `(anonymous
-    namespace)` and function-pointer arguments do not confuse it. A name that is not C++ (a Triton kernel, a
-    copy) is returned
-    unchanged.
+    Brackets are matched, so lambdas (`f()::{lambda(int)#1}`), `operator<`, `operator()`, `(anonymous namespace)` and
+    function-pointer arguments do not confuse it. Names that are not C++ (a Triton kernel, a copy) are returned unchanged.
     """
     text = demangled.strip()
     if not ("::" in text or "<" in text or _SIGNATURE.match(text)):

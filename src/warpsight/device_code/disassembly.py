@@ -1,8 +1,8 @@
 """Disassembly with NVIDIA's `nvdisasm`, from the wheel `nvidia-cuda-nvdisasm` or a toolkit, if available.
 
-The code is handed over as raw instructions with its address, so no cubin is written or parsed and a window of a kernel
-costs what it holds. nvdisasm's known errors do not matter here: it repeats the chain of inlined calls only when the
-innermost line changes and prints no names of functions, and chains come from :mod:`warpsight.device_code.cubin`.
+The code is passed as raw instructions with its address, so no cubin is written or parsed, and disassembling a part of a kernel
+costs only that part. nvdisasm's known flaws do not matter here: it repeats the chain of inlined calls only when the innermost
+line changes, and prints no function names, but chains come from :mod:`warpsight.device_code.cubin`.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def disassemble(code: bytes, address: int, architecture: int) -> list[Instructio
 
     Args:
         code: whole instructions of 16 bytes each.
-        address: of the first.
+        address: address of the first instruction.
         architecture: the number in `sm_90`.
 
     Returns:
-        What nvdisasm could read; nothing without it, and nothing of code it does not know.
+        The instructions that nvdisasm could read; empty without nvdisasm, or for code that it does not support.
     """
     tool = find_tool("nvdisasm")
     if tool is None or not code or not architecture:

@@ -2,7 +2,7 @@
 
 Only 64-bit little-endian files, which is all CUDA makes. The section table is a view on the file, so a file of half a
 million sections costs no more than one of ten. Files with more than 65,279 sections keep the count in section 0, as the
-System V ABI says. Damage is not fatal where something is left: what was cut or makes no sense is in :attr:`Elf.problems`.
+System V ABI says. Damage is not fatal as long as something can be read: :attr:`Elf.problems` lists what is cut off or invalid.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Elf:
     """One ELF file in memory.
 
     Attributes:
-        name: what to call it in messages.
+        name: its name in messages.
         data: its bytes, shape (n,), uint8, not writable.
-        osabi: `e_ident[EI_OSABI]`; type, machine, flags: of the header.
+        osabi: `e_ident[EI_OSABI]`; type, machine, flags: fields of the header.
         sections: the section table, shape (s,), fields as in `Elf64_Shdr` without the `sh_`.
-        problems: what was found cut or damaged, in words.
+        problems: damage found so far, in words.
     """
 
     def __init__(self, data: bytes | mmap.mmap | Array, name: str) -> None:
@@ -77,7 +77,7 @@ class Elf:
 
     @classmethod
     def open(cls, path: Path) -> Elf:
-        """Map a file.
+        """Open an ELF file by mapping it.
 
         Raises:
             ElfError: when it cannot be read or is not an ELF file.
@@ -108,7 +108,7 @@ class Elf:
         if offset + _SECTION.itemsize > len(self.data):
             self.problems.append(
                 f"the file ends at byte {len(self.data):,}, before its table of sections at byte {offset:,}: "
-                "it was cut, or its writing never finished"
+                "it is truncated, or its writing never finished"
             )
             return np.zeros(0, _SECTION), 0
         first = np.frombuffer(self.data, _SECTION, 1, offset)[0]
@@ -118,7 +118,9 @@ class Elf:
             names = int(first["link"])
         whole = min(count, (len(self.data) - offset) // _SECTION.itemsize)
         if whole < count:
-            self.problems.append(f"of {count:,} section headers only {whole:,} are in the file: it was cut")
+            self.problems.append(
+                f"only {whole:,} of {count:,} section headers are in the file: it is truncated"
+            )
         table = np.frombuffer(self.data, _SECTION, whole, offset)
         return table, names if names < whole else 0
 
@@ -138,7 +140,7 @@ class Elf:
         return found
 
     def contents(self, index: int) -> Array:
-        """The bytes of a section, shape (n,), uint8; bytes missing from the file are a problem."""
+        """The bytes of a section, shape (n,), uint8; bytes missing from the file are added to `problems`."""
         if not 0 <= index < len(self.sections):
             return self.data[:0]
         section = self.sections[index]
@@ -192,7 +194,7 @@ class Elf:
         return self.text_at(int(self.sections["link"][table]), int(self.symbols["name"][index]))
 
     def relocations(self, name: str) -> Array:
-        """Relocations of the section of that name, with and without addend in the table (then 0)."""
+        """Relocations of the section of that name; the addend is 0 if the table has none."""
         found = np.zeros(0, _RELA)
         for prefix, dtype in ((".rela", _RELA), (".rel", _REL)):
             raw = self.bytes_of(prefix + name)

@@ -19,7 +19,7 @@ class Origin:
     """One instruction.
 
     Attributes:
-        sass: its text; the operation alone without nvdisasm; "?" when its code is not there.
+        sass: its text; only the operation without nvdisasm; "?" if its code is missing.
         frames: the source chain, innermost first; empty without line information.
         ptx_line, ptx: the line of PTX that it came from, counted from 1; 0 and "" if unknown.
     """

@@ -1,9 +1,9 @@
 """How long results take, in cycles.
 
-Fixed times are those that compilers space instructions by: the least distance, in stall counts, that nvcc 13.0 leaves between
-a producer and its reader in code for sm_80, sm_90 and sm_100 (the three agree except for matrix products). Variable times are
-bounds: what nothing but contention exceeds. GPA's table (V100: integer 4, IMAD 5, predicate 5, fp64 8, shared 19-80, other
-memory 28-1024) is the same in kind.
+Fixed times are the distances at which compilers space instructions: the smallest distance, in stall counts, that nvcc 13.0 leaves
+between a producer and its reader in code for sm_80, sm_90 and sm_100 (the three agree except for matrix products). Variable times
+are bounds that only contention exceeds. GPA has a similar table (V100: integer 4, IMAD 5, predicate 5, fp64 8, shared 19-80,
+other memory 28-1024).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which registers an instruction reads and writes, from its text as nvdisasm prints it.
 
-Results come first: predicates, then a register, then further predicates. How many registers an operand spans depends on
-modifiers of the operation (`.64`, `.WIDE`, the shape of a matrix product), not by the text of the operand; the rules are in
+Results come first: predicates, then a register, then further predicates. How many registers an operand spans depends on modifiers
+of the operation (`.64`, `.WIDE`, the shape of a matrix product), not on the operand's text; the rules are in
 :mod:`warpsight.device_code.widths`. Checked against the life ranges that nvdisasm prints for cubins (`-plr`).
 """
 
@@ -53,13 +53,13 @@ class RegisterAccess:
     """An instruction's use of registers; sets are bits of :mod:`warpsight.device_code.registers`.
 
     Attributes:
-        operation: without modifiers: `LDG`; modifiers: `("E", "64")`.
+        operation: the operation without modifiers: `LDG`; modifiers: `("E", "64")`.
         operands: their texts, with the results first.
         results: how many of them are results.
         guard: the predicate that decides whether the instruction executes, 0 when it always does.
         negated: whether it executes when the guard is false; with `guard` 0, whether it never executes (`@!PT`).
         reads: all registers read, with the guard's; writes: all written.
-        addresses: those of `reads` that only make up the address of an access.
+        addresses: those of `reads` used only for the address of an access.
     """
 
     operation: str
@@ -83,7 +83,7 @@ def access(text: str) -> RegisterAccess:
     kind = widths.Opcode(operation, tuple(modifiers))
     operands = _split(rest)
     results = _results(operation, operands)
-    guard = _named(predicate or "", kind, widths.GUARD)
+    guard = _named_registers(predicate or "", kind, widths.GUARD)
     reads, writes, addresses = guard, 0, 0
     for place, operand in enumerate(operands):
         if operand in ALL_PREDICATES:
@@ -91,9 +91,9 @@ def access(text: str) -> RegisterAccess:
         elif operation in widths.TEXTURES:
             found = _of_texture(kind, operands, results, place)
         elif place < results:
-            found = _named(operand, kind, _result_place(operands, place))
+            found = _named_registers(operand, kind, _result_place(operands, place))
         else:
-            found = _named(operand, kind, _source_place(operands, results, place))
+            found = _named_registers(operand, kind, _source_place(operands, results, place))
         if place < results:
             writes |= found
             continue
@@ -160,7 +160,7 @@ def _of_texture(kind: widths.Opcode, operands: tuple[str, ...], results: int, pl
     return register(match[1], int(match[2]), widths.of_texture(kind, operands, results, place))
 
 
-def _named(operand: str, kind: widths.Opcode, place: int) -> int:
+def _named_registers(operand: str, kind: widths.Opcode, place: int) -> int:
     found = 0
     for file, number, suffix in _NAMED.findall(operand):
         found |= register(file, int(number), widths.registers(kind, place, operand, file, suffix))

@@ -1,7 +1,7 @@
 """The unit that executes an instruction, the memory it touches, and the latency of its result.
 
 Instructions of a fixed time are spaced by the compiler through stall counts; the others release a scoreboard barrier when they
-are done (:mod:`warpsight.device_code.scheduling`). The classes are those that stall reasons speak about: memory by space, the
+are done (:mod:`warpsight.device_code.scheduling`). The classes are those that stall reasons refer to: memory by space, the
 pipes of arithmetic, synchronization by kind.
 """
 
@@ -54,10 +54,10 @@ class OperationClass:
 
     Attributes:
         pipe: `alu`, `fma`, `half`, `fp64`, `transcendental`, `tensor`, `uniform`, `memory`, `exchange`, `control`.
-        space: of the memory it accesses: `global`, `shared`, `local`, …; empty for other instructions.
+        space: the memory it accesses: `global`, `shared`, `local`, …; empty for other instructions.
         load, store, atomic: what it does there.
         synchronizes: `barrier`, `mbarrier`, `warpgroup`, `scoreboard`, `fence`, …; empty for other instructions.
-        bits: of an access, per thread; 0 for other instructions.
+        bits: size of an access, per thread; 0 for other instructions.
     """
 
     pipe: str

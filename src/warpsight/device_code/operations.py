@@ -1,7 +1,7 @@
 """Names of instructions without a disassembler: the operation of each, for Volta to Blackwell.
 
-The lower nine bits of an instruction are its operation, the next three the form of its operands. The table was read off
-nvdisasm's output for compiled code of sm_80, sm_90 and sm_100; what is not in it has no name here.
+The lower nine bits of an instruction are its operation, the next three the form of its operands. The table was taken from
+nvdisasm's output for compiled code of sm_80, sm_90 and sm_100; other instructions have no name here.
 """
 
 from __future__ import annotations

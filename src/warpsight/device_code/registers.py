@@ -15,19 +15,19 @@ FILES: dict[str, tuple[int, int]] = {
 
 
 def register(file: str, number: int, count: int = 1) -> int:
-    """The bits of consecutive registers: `register("R", 4, 2)` is R4 and R5; registers beyond the end of a file are left out."""
+    """The bits of consecutive registers: `register("R", 4, 2)` is R4 and R5. Nonexistent registers are left out."""
     first, size = FILES[file]
     kept = max(min(count, size - number), 0)
     return ((1 << kept) - 1) << (first + number)
 
 
 def whole(file: str) -> int:
-    """The bits of all registers of a file."""
+    """The bits of all registers of a register file."""
     return register(file, 0, FILES[file][1])
 
 
 def only(registers: int, file: str) -> int:
-    """The registers of a set that belong to one file."""
+    """The registers of a set that belong to one register file."""
     return registers & whole(file)
 
 

@@ -23,8 +23,8 @@ class Scheduling:
     Attributes:
         stall: cycles before the warp may issue its next instruction.
         yields: whether the scheduler should prefer another warp next.
-        write_barrier: the scoreboard barrier released when the result is there; None when it takes a fixed time.
-        read_barrier: the one released when the operands have been read; None when that is at issue.
+        write_barrier: the scoreboard barrier released when the result is available; None if that takes a fixed time.
+        read_barrier: the one released when the operands have been read; None if they are read at issue.
         waits: a bit for each scoreboard barrier that must be clear before the instruction issues.
         reuse: a bit for each operand kept in the reuse cache.
     """

@@ -1,9 +1,9 @@
 """The instruction to which a sampled stall belongs, if it is not the one at the sampled program counter.
 
-A sample has the address of the instruction that its warp is to issue next. For most reasons that is the one that waits: a
-use of a loaded register, say. Two reasons belong to an instruction that the warp has issued already (seen on an H100,
-docs/explanation/hot-lines.md): a barrier blocks up to a few instructions after its BAR, and an EXIT that waits for stores
-(`drain`) has the address behind it. A branch that is not resolved has the address behind it, too, when it falls through.
+A sample has the address of the instruction that its warp is to issue next. For most reasons that is the instruction that waits,
+such as the use of a loaded register. Two reasons belong to an instruction that the warp has issued already (seen on an H100,
+docs/explanation/hot-lines.md): a barrier blocks its warp up to a few instructions after its BAR, and an EXIT that waits for
+stores (`drain`) is sampled at the next address. So is an unresolved branch that falls through.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def place_of(reason: str, offset: int, operation_at: Callable[[int], str]) -> in
     """The offset of the instruction that a stall belongs to.
 
     Args:
-        reason: as in table `pc_sample`.
-        offset: the sampled one.
+        reason: the stall reason, as in table `pc_sample`.
+        offset: the sampled offset.
         operation_at: the operation at an offset, `BAR` for `BAR.SYNC`, or "".
     """
     before = offset - INSTRUCTION_SIZE

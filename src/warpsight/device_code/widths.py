@@ -62,9 +62,9 @@ def registers(kind: Opcode, place: int, operand: str, file: str, suffix: str) ->
     Args:
         kind: the operation.
         place: -1, -2 … for results, 0, 1 … for sources, :data:`GUARD`.
-        operand: its whole text.
-        file: of one register in it: `R` of `[R2.64+0x10]`.
-        suffix: of that register: `.64`.
+        operand: the operand's whole text.
+        file: register file of one register in it: `R` of `[R2.64+0x10]`.
+        suffix: suffix of that register: `.64`.
     """
     if file in ("P", "UP", "B") or place == GUARD:
         return 1
@@ -169,7 +169,7 @@ def of_texture(kind: Opcode, operands: Sequence[str], results: int, at: int) -> 
     """How many registers an operand of a texture operation spans.
 
     `TEX.LL R25, R28, R40, R4, UR4, 0x0, 2D, 0x7`: the mask 0x7 is for three components, the first two of which go to the second
-    result; two coordinates, the level of detail behind them, a texture named by two uniform registers. `.SCR` divides the
+    result; then two coordinates, the level of detail, and a texture named by two uniform registers. `.SCR` divides the
     coordinates and the level evenly between both sources.
 
     Args:

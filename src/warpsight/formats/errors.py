@@ -1,4 +1,4 @@
-"""Errors of the readers: the file, the place, and the expected and actual contents."""
+"""Errors of the readers: the file, the position, and the expected and actual contents."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class FormatError(WarpsightError):
 
 @contextmanager
 def decoding(file: str) -> Iterator[None]:
-    """Any exception of a decoder on unexpected bytes means that the file is damaged, and is reported as that.
+    """Report any exception of a decoder as damage to the file.
 
-    Decoders check what they know can be wrong and say it better; this is for the rest. `-v` shows where it came from.
+    Decoders report known kinds of damage more precisely; this catches the rest. `-v` shows the origin.
 
     Raises:
-        FormatError: instead of any error that is not already one for the user.
+        FormatError: in place of any error that is not meant for the user.
     """
     try:
         yield
@@ -51,7 +51,7 @@ def decoding(file: str) -> Iterator[None]:
     except Exception as error:
         first = (str(error).strip().splitlines() or [""])[0][:200]
         raise FormatError(
-            file, f"is damaged, or not what its format says ({type(error).__name__}: {first})"
+            file, f"is damaged or does not follow its format ({type(error).__name__}: {first})"
         ) from error
 
 

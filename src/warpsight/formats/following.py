@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def nobody(source: Source) -> AbstractContextManager[None]:
-    """Nobody follows."""
+    """Do nothing: no front end follows the progress."""
     return nullcontext()
 
 

@@ -59,14 +59,14 @@ def import_files(
     Args:
         paths: Files or folders; a folder of torch.profiler files counts as one file per rank.
         out: The trace folder to create.
-        form: Their format; None recognizes it by content.
+        form: Their format; None: recognized by content.
         force: Replace an existing trace once everything has been read.
         options: Reader options by key.
 
     Raises:
         FormatError: when a file has no known format, or damaged beyond what can be salvaged; nothing is left at `out`.
         TraceError: when `out` exists.
-        UsageError: for a format or option that does not exist.
+        UsageError: for an unknown format or option.
     """
     from warpsight.formats.reading import content
     from warpsight.model.storage import manifest
@@ -123,7 +123,7 @@ def open_any(path: _Path, kind: type[StoredTrace] | None = None) -> StoredTrace:
 
 
 def is_trace(path: str) -> bool:
-    """Whether to open a path as a trace of our own; true for missing paths, so that one message reports them."""
+    """Whether to open a path as a trace of our own. True for missing paths, too, so that a single message reports them."""
     from warpsight.model.storage import manifest
 
     if "://" in path or "::" in path or not os.path.exists(path):
@@ -176,7 +176,7 @@ def _read_all(
                 with following.shown(source):
                     read_into(target, source, name, options)
                 if source.truncated:
-                    cause = f"{source.name} is not whole: {source.damage}; what comes after is missing"
+                    cause = f"{source.name} is incomplete: {source.damage}; what comes after is missing"
                     target.lost(1, cause)
                 files.append(_ImportedFile(source.name, name, source.size, source.damage))
                 described.append({"format": name, "file": source.name, **target.source})
@@ -202,7 +202,7 @@ def _sniffed(source: Source) -> str:
     if found is not None:
         return found
     if not source.is_directory and not source.head:
-        raise source.error("is empty" if not source.compression else "ends before any data comes out of it")
+        raise source.error("is empty" if not source.compression else "ends before it yields any data")
     from warpsight.formats.reading.content import described
 
     raise source.error(described(source))
@@ -213,7 +213,7 @@ def read_into(target: Target, source: Source, name: str, options: Mapping[str, s
 
     Raises:
         FormatError: when it cannot be read.
-        UsageError: for a format or option that does not exist.
+        UsageError: for an unknown format or option.
     """
     from warpsight.formats import registry
 

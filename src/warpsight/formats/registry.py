@@ -1,17 +1,17 @@
-"""The formats for reading and writing traces: each is a line in a table and a module.
+"""The formats for reading and writing traces: each is a row in a table and a module.
 
-The core's own formats are in the tables below. Every other comes from a package that declares an entry point in the group
-`warpsight.formats`: an object (a module, say) with `READERS` and `EXPORTERS`, mappings like those below. One that cannot be
-loaded is left out and listed in :data:`BROKEN`.
+The core's own formats are in the tables below. All others come from packages that declare an entry point in the group
+`warpsight.formats`: an object (such as a module) with `READERS` and `EXPORTERS`, mappings like those below. Packages that cannot
+be loaded are left out and listed in :data:`BROKEN`.
 
 A reader's module has
 
 * `sniff(source: Source) -> bool`: cheap; looks at `source.head` (or the names in a folder), raises nothing;
 * `read(source: Source, target: Target, options: Options) -> None`: raises FormatError for what cannot be read, and
-  calls `target.lost(…)` or `source.ended_early(…)` for what is missing of a file that is read in part;
+  calls `target.lost(…)` or `source.ended_early(…)` for data missing from a file that is read in part;
 * `COVERAGE: Coverage`: what is kept, what is lost, and which versions were tested with which file. From it
-  `docs/reference/formats.md` is generated (`docs/reference/generate_formats.py`); a test keeps the page current. A
-  writer's module may say the same of what it writes: `WRITTEN: Coverage`.
+  `docs/reference/formats.md` is generated (`docs/reference/generate_formats.py`); a test keeps the page current. A writer's
+  module may describe its output in the same way: `WRITTEN: Coverage`.
 
 Readers are asked in order of their `rank`, those whose suffix fits the file's name first: special dialects before general ones.
 A reader whose format holds host stacks without GPU work also has `parse_stacks(data: bytes) -> Samples`, for `merge`.
@@ -54,7 +54,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Options:
-    """The user's settings for a reader: `--option KEY=VALUE`, only keys that the reader lists."""
+    """The user's settings for a reader: `--option KEY=VALUE`, limited to keys that the reader lists."""
 
     values: Mapping[str, str] = field(default_factory=dict)
 
@@ -122,7 +122,7 @@ class Exporter:
         return function(trace, file, selection)
 
     def parts(self, trace: StoredTrace, selection: Selection) -> dict[str, Selection]:
-        """The files of a selection that one file cannot hold, by name without suffix, or empty."""
+        """If one file cannot hold a selection, its files by name without suffix; otherwise empty."""
         function: Callable[[StoredTrace, Selection], dict[str, Selection]] | None = getattr(
             importlib.import_module(self.module), "parts", None
         )
@@ -249,7 +249,7 @@ def exporter(name: str) -> Exporter:
 
 
 def named(name: str) -> str | None:
-    """The format whose suffix a file's name ends with, compressed or not: the longest, `.pt.trace.json` before `.json`."""
+    """The format of a file by its suffix, compressed or not; the longest wins: `.pt.trace.json`, not `.json`."""
     exporters, ends = _tables()[1], (name.lower(), _plain_name(Path(name)))
     found = [form for form, one in exporters.items() if any(end.endswith(one.suffix) for end in ends)]
     return max(found, key=lambda form: len(exporters[form].suffix), default=None)

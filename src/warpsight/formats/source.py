@@ -32,8 +32,8 @@ SMALL_BYTES = 64 << 20
 class Source:
     """A file or folder to import; gzip and zstd are decompressed transparently (including several members or frames).
 
-    A compressed file that ends early or is damaged in the middle gives what comes before: :attr:`truncated` is true
-    from then on and :attr:`damage` says where. Use it as a context manager: temporary copies are removed with it.
+    A compressed file that ends early or is damaged in the middle gives the data up to there; then :attr:`truncated` is true and
+    :attr:`damage` says where. Use it as a context manager: leaving it removes temporary copies.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -86,7 +86,7 @@ class Source:
 
     @property
     def size(self) -> int:
-        """Bytes on disk, of all files below a folder."""
+        """Bytes on disk; for a folder, of all files below it."""
         if self.is_directory:
             return sum(f.stat().st_size for f in self.path.rglob("*") if f.is_file())
         return self.path.stat().st_size
@@ -118,7 +118,7 @@ class Source:
         return Path(self._temporary.name) / (self.path.stem or "copy")
 
     def member(self, path: Path) -> Source:
-        """A file of this folder as a source; close it too, unless it makes no copies."""
+        """A file of this folder as a source; it must be closed, too, unless it makes no copies."""
         return Source(path)
 
     def members(self, paths: Iterable[Path]) -> Iterator[Source]:
@@ -304,7 +304,7 @@ class _Decompressed(io.RawIOBase):
             self._given += len(self._ready)
             if self._given > max(SMALL_BYTES, MOST_EXPANSION * self._taken):
                 raise self._source.error(
-                    f"unpacks to more than {MOST_EXPANSION} times its size, as no trace does; if it is one, unpack it first"
+                    f"unpacks to more than {MOST_EXPANSION} times its size, which no trace does; if it is one, unpack it first"
                 )
         room = memoryview(buffer).cast("B")
         count = min(len(room), len(self._ready))

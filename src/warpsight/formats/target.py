@@ -35,8 +35,8 @@ class Target:
     give the id to store in rows; asking again with the same key gives the same id and completes the row. Keys that are
     numbers and fit the column are kept as they are (threads from 0, contexts and streams of any sign).
 
-    Parts of different tables are written beside the reading, and beside each other. Use it as a context manager: leaving
-    it ends the writing, and without an error :meth:`close` has to come before.
+    Parts of different tables are written while reading continues, and in parallel. Use it as a context manager: leaving it ends
+    the writing. Unless there was an error, call :meth:`close` before.
     """
 
     def __init__(self, writer: TraceWriter, scope: str = "") -> None:
@@ -91,16 +91,14 @@ class Target:
     def shape(self, **columns: object) -> int:
         """Id of a launch shape from columns of table `shape`; missing ones are 0 and regular.
 
-        So are numbers that their column cannot hold, which no launch has: real files contain some that were never set.
+        Numbers that their column cannot hold are 0, too. No launch has them, but real files contain some that were never set.
         """
         wide = [
             name for name, value in columns.items() if isinstance(value, int) and not -_WIDE <= value < _WIDE
         ]
         for name in wide:
             columns[name] = 0
-            self._note_once(
-                f"launch shapes in which {name} is not a number that a launch can have: it is 0 there"
-            )
+            self._note_once(f"launch shapes with an impossible {name}, which was set to 0")
         return self._writer.shape(**columns)
 
     def _note_once(self, cause: str) -> None:
@@ -118,7 +116,7 @@ class Target:
         """Id of a process. `pid` is the source's key; string keys and unsuitable numbers get pid 0.
 
         `columns` are those of table `process` (host, parent, rank, local_rank, world_size, command, executable,
-        environment, settings, start, end, exit); what is not given is empty, and start and end are those of its rows.
+        environment, settings, start, end, exit); missing columns are empty, and start and end default to those of its rows.
         `scope` joins sources that describe the same processes (files of one folder): give them the same text.
         """
         return self._identities.process((self.scope if scope is None else scope, pid), pid, columns)
@@ -130,7 +128,7 @@ class Target:
     def device(self, key: object, **columns: object) -> int:
         """Id of a device by its key: a UUID if known, otherwise a tuple that begins with :attr:`scope`.
 
-        Give the source's own number as `index` in the first call: it is the id, unless another device of the trace has it.
+        Pass the source's own number as `index` in the first call: it becomes the id, unless another device of the trace has it.
         """
         return self._identities.device(key, columns)
 
@@ -201,7 +199,7 @@ class Target:
 
     def negative_durations(self, count: int, kind: str) -> None:
         """Record that `count` rows end before they begin."""
-        self.lost(count, "durations below zero: they are 0", kind)
+        self.lost(count, "negative durations, set to 0", kind)
 
     def attribute(self, table: str, row: int, key: str, value: str, process: int | None = None) -> None:
         """Keep a raw field of the `row`-th foreign row (source order) as JSON in `value`."""

@@ -32,7 +32,7 @@ def decode(data: Column, at: Column) -> tuple[Column, Column]:
         uint64[n] values, modulo 2^64, and int64[n] places after them.
 
     Raises:
-        Overlong: for a number that has no end.
+        Overlong: for an unterminated number.
     """
     if len(at) and int(at.max()) >= len(data):
         raise Overlong(int(at.max()))
@@ -59,7 +59,7 @@ def decode_one(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """Decode one number; returns it and its end.
 
     Raises:
-        Overlong: when it has no end.
+        Overlong: when it is unterminated.
     """
     value = 0
     for place in range(LONGEST):

@@ -1,4 +1,4 @@
-"""Saying where the work begins and ends that `warpsight capsule record` or `record --capsule` cuts out of this program."""
+"""Marks the begin and end of the work that `warpsight capsule record` or `record --capsule` cuts out of this program."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ STEP, FRAME = "warpsight:step", "warpsight:frame"
 @contextmanager
 def capture_frame() -> Iterator[None]:
     """Mark a block as a frame, which `warpsight capsule record --frame N` cuts out."""
-    _tell("begin", FRAME)
+    _mark("begin", FRAME)
     try:
         yield
     finally:
-        _tell("end", FRAME)
+        _mark("end", FRAME)
 
 
 def step_ended() -> None:
-    """An iteration has ended and the next begins; free when nothing is cut out."""
+    """Note that an iteration has ended and the next begins; costs nothing when nothing is cut out."""
     if REQUEST in os.environ:
-        _tell("end", STEP)
-        _tell("begin", STEP)
+        _mark("end", STEP)
+        _mark("begin", STEP)
 
 
-def _tell(what: str, name: str) -> None:
+def _mark(what: str, name: str) -> None:
     library = _library() if REQUEST in os.environ else None
     if library is not None:
         library[f"warpsight_capsule_{what}"](ctypes.c_char_p(name.encode()))

@@ -1,4 +1,4 @@
-"""A program's own ranges, events, counters and marks while it is recorded. Free when nothing records."""
+"""A program's own ranges, events, counters and marks while it is recorded. They cost almost nothing when nothing records."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def emit(
     Args:
         name: what happened.
         start: in ns of `time.monotonic_ns()`; 0 and the default mean now.
-        duration: in ns, rounded; any library's numbers will do.
+        duration: in ns, rounded; numbers of any library are accepted.
         kind: your own word to group events.
         attributes: kept as a JSON object; values that JSON cannot hold become text.
 
@@ -146,7 +146,7 @@ def emit(
     begin = 0 if start is None else values.nanoseconds(start, "start")
     length = values.nanoseconds(duration, "duration")
     if begin + length > values.MOST_TIME:
-        raise ValueError(f"start + duration is a number of ns up to {values.MOST_TIME}")
+        raise ValueError(f"start + duration must be a number of ns up to {values.MOST_TIME}")
     if library.recording():
         library.use().ws_emit(
             values.encoded(name), begin, length, values.encoded(kind), values.attributes(attributes)
@@ -156,7 +156,7 @@ def emit(
 def counter(name: str, value: float, unit: str = "1") -> None:
     """Add the current value of a counter of your own to table `counter`.
 
-    `value` may be any library's number, also infinite or NaN; a one-element tensor is read only while something records.
+    `value` may be a number of any library, including infinity and NaN; a one-element tensor is read only while something records.
 
     Raises:
         TypeError: for a name or unit that is not text, or a value that is not a single number; also while nothing records.

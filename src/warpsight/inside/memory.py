@@ -1,4 +1,4 @@
-"""Reporting allocations of your own allocator: `ws.memory.allocate(address, bytes, …)`, `ws.memory.free(address)`.
+"""Reports allocations of your own allocator: `ws.memory.allocate(address, bytes, …)`, `ws.memory.free(address)`.
 
 `ws.memory.read_torch_snapshot(path)` reads what PyTorch's allocator reported about itself.
 """
@@ -25,9 +25,9 @@ def allocate(address: int, size: int, *, allocator: str = "user", tag: str = "",
     """Report an allocation of `size` bytes; `device` is the CUDA or OpenCL index, -1 for the host.
 
     Raises:
-        UsageError: for a category that is none of CATEGORIES.
-        TypeError: for a number that is none, or an allocator or tag that is not text; also while nothing records.
-        ValueError: for an address, size or device that cannot be.
+        UsageError: for a category that is not in CATEGORIES.
+        TypeError: for a number that is not one, or an allocator or tag that is not text; also while nothing records.
+        ValueError: for an impossible address, size or device.
     """
     _report(_ALLOCATE, address, size, allocator, tag, category, device)
 
@@ -43,7 +43,7 @@ def read_torch_snapshot(path: str | os.PathLike[str]) -> TorchSnapshot:
     The pickle is read as plain data: none of its code is executed, and torch is not needed.
 
     Raises:
-        TraceError: when the file is no such snapshot, or refers to code.
+        TraceError: when the file is not such a snapshot, or refers to code.
     """
     from warpsight.formats.snapshot import torch_memory
 
@@ -55,7 +55,7 @@ def _report(
 ) -> None:
     values.check_text(category, "category")
     if category not in CATEGORIES:
-        raise UsageError(f"category is one of {', '.join(CATEGORIES)}, not {category!r}")
+        raise UsageError(f"category must be one of {', '.join(CATEGORIES)}, not {category!r}")
     values.check_text(allocator, "allocator")
     values.check_text(tag, "tag")
     place = values.whole(address, "address", 0, _MOST_ADDRESS)

@@ -49,10 +49,10 @@ class Recording:
         """Does nothing yet; see :func:`record` for the arguments.
 
         Raises:
-            UsageError: for options that do not exist or make no sense.
+            UsageError: for unknown options or invalid values.
         """
         if skip < 0 or steps < 0:
-            raise UsageError("skip and steps are numbers of steps from 0")
+            raise UsageError("skip and steps must be 0 or more")
         self.settings = Settings.of(options)
         self.path = Path(path)
         #: Rows by table, loss and cost; known after :meth:`stop`.
@@ -79,8 +79,8 @@ class Recording:
             if found.ws_recording() or (
                 os.environ.get(SOCKET) and found.ws_start(None) in (0, -errno.EALREADY)
             ):
-                warnings.warn("this program is being recorded from outside; that recording goes on, and "
-                              f"{self.path} is not made", stacklevel=3)  # fmt: skip
+                warnings.warn("this program is being recorded from outside; that recording continues, and "
+                              f"{self.path} is not created", stacklevel=3)  # fmt: skip
                 return self
             self._begin()
         return self
@@ -100,7 +100,7 @@ class Recording:
             self._attach()
 
     def step(self) -> None:
-        """An iteration has ended: begins and ends recording by the schedule, and marks the step in the trace."""
+        """End an iteration: begin or end recording according to the schedule, and mark the step in the trace."""
         if self._server is None:
             _outside.step()
             return
@@ -224,7 +224,7 @@ def record(path: str | os.PathLike[str], *, skip: int = 0, steps: int = 0, force
         options: See docs/reference/options.md.
 
     Raises:
-        UsageError: for options that do not exist or make no sense.
+        UsageError: for unknown options or invalid values.
     """
     return Recording(path, skip=skip, steps=steps, force=force, **options)
 

@@ -54,7 +54,7 @@ def time(fn: Callable[[], Any], warmup: int = 3, iterations: int = 20, *, queue:
         UsageError: when there is nothing to measure.
     """
     if iterations < 1 or warmup < 0:
-        raise UsageError("time needs at least one iteration, and no negative warmup")
+        raise UsageError("time needs at least one iteration, and a warmup of 0 or more")
     result = None
     for _ in range(warmup):
         result = fn()

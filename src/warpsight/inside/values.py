@@ -1,8 +1,8 @@
-"""Checks the values that a program reports: how unusual ones are stored, and which are refused.
+"""Checks the values that a program reports: defines how unusual ones are stored and which are refused.
 
-A name may hold anything: what UTF-8 or C cannot hold is escaped, what is too long is cut. Numbers may be of any library.
-Attributes never fail: what JSON has no form for becomes text. What has no meaning at all (a length below zero, a text where
-a number belongs) is a `TypeError` or `ValueError` naming the argument, also while nothing records.
+A name may hold anything: characters that UTF-8 or C cannot represent are escaped, and long names are cut. Numbers may come from
+any library. Attributes never fail: values that JSON cannot represent become text. Meaningless values (a negative length, text
+instead of a number) raise a `TypeError` or `ValueError` that names the argument, even while nothing records.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def check_text(value: object, argument: str) -> None:
     """Refuse anything that is not a string.
 
     Raises:
-        TypeError: naming the argument.
+        TypeError: for an invalid value; the message names the argument.
     """
     if not isinstance(value, str):
-        raise TypeError(f"{argument} is a text, not {_kind(value)}")
+        raise TypeError(f"{argument} must be text, not {_kind(value)}")
 
 
 def encoded(text: str) -> bytes:
@@ -48,7 +48,7 @@ def nanoseconds(value: object, argument: str) -> int:
     """A time or length in ns from any number, rounded to whole nanoseconds.
 
     Raises:
-        TypeError: for anything that is not a number (a truth value is none).
+        TypeError: for anything that is not a number (booleans are not).
         ValueError: below zero, not finite, or beyond 2^63-1.
     """
     return (
@@ -71,7 +71,7 @@ def whole(value: object, argument: str, least: int, most: int, unit: str = "") -
 
 
 def _whole(value: Any, argument: str, unit: str, least: int, most: int) -> int:
-    name = f"{argument} is a number of {unit}" if unit else f"{argument} is a number"
+    name = f"{argument} must be a number of {unit}" if unit else f"{argument} must be a number"
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         raise TypeError(f"{name}, not {_kind(value)}")
     try:
@@ -97,7 +97,7 @@ def check_number(value: object, argument: str) -> None:
     """Refuse anything that is not a single number, without asking a device for its value.
 
     Raises:
-        TypeError: naming the argument.
+        TypeError: for an invalid value; the message names the argument.
     """
     if type(value) is float or type(value) is int or isinstance(value, (numbers.Real, Decimal)):
         return
@@ -105,7 +105,7 @@ def check_number(value: object, argument: str) -> None:
     numeric = getattr(getattr(value, "dtype", None), "kind", "f") in "biuf"
     convertible = hasattr(type(value), "__float__") or hasattr(type(value), "__index__")
     if not (single and numeric and convertible):
-        raise TypeError(f"{argument} is a number, not {_kind(value)}")
+        raise TypeError(f"{argument} must be a number, not {_kind(value)}")
 
 
 def number(value: object, argument: str) -> float:
@@ -114,7 +114,7 @@ def number(value: object, argument: str) -> float:
     Raises:
         TypeError: for anything that is not a single number.
     """
-    return value if type(value) is float else _real(value, f"{argument} is a number")
+    return value if type(value) is float else _real(value, f"{argument} must be a number")
 
 
 def _real(value: Any, name: str) -> float:

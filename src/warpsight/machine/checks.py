@@ -167,7 +167,7 @@ def opencl_recording() -> Check:
 
 
 def pocl() -> Check:
-    """The CPU as an OpenCL device, for machines without a GPU."""
+    """PoCL: the CPU as an OpenCL device, for machines without a GPU."""
     if any(d.platform == "Portable Computing Language" for d in opencl.devices()):
         return Check("PoCL", OK, "the CPU is an OpenCL device")
     why = "the CPU is not an OpenCL device: demo and tests need a GPU"
@@ -229,7 +229,7 @@ def _can_read_child() -> bool:
 
 
 def attaching() -> Check:
-    """Ptrace of processes that are not our children."""
+    """Whether ptrace may attach to processes other than our children."""
     scope = _kernel_setting("yama/ptrace_scope")
     if scope is None:
         return Check("attach", OK, "no Yama: the same user may attach")
@@ -301,7 +301,7 @@ def dev_shm() -> Check:
 
 
 def disk() -> Check:
-    """Room for a trace here."""
+    """Disk space for a trace here."""
     folder = Path.cwd()
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
@@ -314,7 +314,7 @@ def disk() -> Check:
 
 
 def processors() -> Check:
-    """CPUs this process may use: the drainer and converter need one of their own."""
+    """CPUs this process may use: the drainer and converter need one to themselves."""
     allowed, present = len(os.sched_getaffinity(0)), os.cpu_count() or 1
     if allowed < 2:
         why = f"1 of {present} CPUs: recorder and program share it"

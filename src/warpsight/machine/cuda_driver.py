@@ -60,7 +60,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def error_name(driver: ctypes.CDLL, code: int) -> str:
-    """CUDA_ERROR_… of a code."""
+    """The name of an error code: CUDA_ERROR_…."""
     text = ctypes.c_char_p()
     driver.cuGetErrorName(code, ctypes.byref(text))
     return text.value.decode() if text.value else f"CUDA error {code}"
@@ -92,7 +92,7 @@ def version() -> tuple[int, int] | None:
 
 
 def format_uuid(raw: bytes, prefix: str = "GPU") -> str:
-    """GPU-8-4-4-4-12 of 16 bytes."""
+    """Format 16 bytes as a UUID: GPU-8-4-4-4-12."""
     text = raw.hex()
     return f"{prefix}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 

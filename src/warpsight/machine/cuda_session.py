@@ -44,7 +44,7 @@ class CudaSession:
         self.do("cuCtxSetCurrent", self.context)
 
     def close(self) -> None:
-        """Give the context back."""
+        """Release the context."""
         self.do("cuDevicePrimaryCtxRelease_v2", self._device)
 
     def do(self, function: str, *arguments: object) -> None:
@@ -61,7 +61,7 @@ class CudaSession:
         return function
 
     def allocate(self, size: int) -> ctypes.c_uint64:
-        """Device memory."""
+        """Allocate device memory and return its address."""
         pointer = ctypes.c_uint64()
         self.do("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
         return pointer
@@ -71,7 +71,7 @@ class CudaSession:
         self.do("cuMemFree_v2", pointer)
 
     def pinned(self, size: int) -> ctypes.c_void_p:
-        """Page-locked host memory."""
+        """Allocate page-locked host memory."""
         pointer = ctypes.c_void_p()
         self.do("cuMemAllocHost_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
         return pointer

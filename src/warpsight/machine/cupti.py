@@ -88,7 +88,7 @@ def _toolkits() -> list[Path]:
 
 
 def library_version(path: Path, function: str) -> tuple[int | None, str | None]:
-    """A library's version, or the reason why it is unknown; queried in a separate process because a driver mismatch may crash."""
+    """A library's version, or the reason why it is unknown; queried in a separate process, which a mismatch may crash."""
     code = (
         "import ctypes, sys; v = ctypes.c_uint(); "
         "r = getattr(ctypes.CDLL(sys.argv[1]), sys.argv[2])(ctypes.byref(v)); print(v.value if r == 0 else -r)"

@@ -12,8 +12,8 @@ from warpsight.machine.pci import numa_node
 def devices() -> list[Device]:
     """List CUDA devices, then those of other vendors, then OpenCL devices that are not the same hardware.
 
-    Rows of NVML (every GPU) and the CUDA driver (those this process may use, in more detail) are joined by UUID. An OpenCL
-    device is the same hardware when UUID or PCI address agree, or when it has neither and its vendor's GPUs are known already.
+    Rows of NVML (every GPU) and the CUDA driver (those this process may use, in more detail) are joined by UUID. An OpenCL device
+    is the same hardware if its UUID or PCI address agrees, or if it has neither and its vendor's GPUs are known already.
     """
     found = _cuda_devices()
     found += other_devices.devices(len(found))

@@ -53,7 +53,7 @@ def measure(size: int = _COPY_BYTES, platform: str = "auto") -> list[Link]:
 
 
 def keep(links: list[Link], path: Path | None = None) -> Path:
-    """Write results for later analyses; returns where."""
+    """Write results for later analyses and return the file's path."""
     target = path or _results_path()
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     document = {

@@ -53,7 +53,7 @@ def load() -> tuple[Any | None, str | None]:
 
 @contextmanager
 def session() -> Iterator[Any | None]:
-    """NVML for a while, or None."""
+    """Context manager that loads NVML and shuts it down; None if it cannot be used."""
     nvml, _ = load()
     try:
         yield nvml
@@ -63,7 +63,7 @@ def session() -> Iterator[Any | None]:
 
 
 def ask(nvml: ModuleType, function: Callable[..., _Answer], *arguments: object) -> _Answer | None:
-    """A value, or None if this device or driver lacks it."""
+    """Call an NVML function; None if this device or driver lacks the value."""
     try:
         return function(*arguments)
     except nvml.NVMLError:

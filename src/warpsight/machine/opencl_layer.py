@@ -1,4 +1,4 @@
-"""Whether an OpenCL loader honors OPENCL_LAYERS, tested in a separate process, and whether one is at work in this one."""
+"""Whether an OpenCL loader honors OPENCL_LAYERS, tested in a separate process, and whether a loader is active in this process."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class _LayerSupport:
 
 
 def in_use() -> bool:
-    """Whether a loader in this process has loaded a driver: it has read OPENCL_LAYERS then, for the only time.
+    """Whether a loader in this process has loaded a driver; it has then read OPENCL_LAYERS, which it does only once.
 
-    Loaders are called libOpenCL, so that programs find them; a library with the function by which they know a driver (extension
-    cl_khr_icd) that is not the loader's is a driver.
+    Loaders are called libOpenCL, so that programs find them; any other library with the function that identifies a driver
+    (extension cl_khr_icd) is a driver.
     """
     import ctypes
 

@@ -1,7 +1,7 @@
 """Devices from vendors other than NVIDIA, from the kernel's data; installed vendor tools add names.
 
 A vendor's hardware is never left out because its tool is absent: the PCI bus shows that it is there. :func:`missing` says what
-could not be asked.
+could not be queried.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def readable(root: Path = _SYS_PCI) -> bool:
 def devices(
     vendor: int, kinds: tuple[int, ...] = (DISPLAY, ACCELERATOR), root: Path = _SYS_PCI
 ) -> Iterator[PciDevice]:
-    """Graphics cards and accelerators of a vendor, by address; virtual functions are devices of their own."""
+    """Graphics cards and accelerators of a vendor, by address; virtual functions count as separate devices."""
     if not root.is_dir():
         return
     for folder in sorted(root.iterdir()):

@@ -18,7 +18,7 @@ _CAP_PTRACE = 1 << 19
 
 @dataclass(frozen=True)
 class Process:
-    """One process on one device. `start`: seconds since the epoch; `cpu`: percent of one CPU since then."""
+    """One process on one device. `start`: seconds since the epoch; `cpu`: average percent of one CPU since then."""
 
     pid: int
     device: str
@@ -37,7 +37,7 @@ class Process:
 
 
 def gpu_processes() -> list[Process]:
-    """Every process NVML reports; empty without NVML."""
+    """Every process that NVML reports; empty without NVML."""
     with nvml.session() as session:
         seen = nvml.processes(session) if session is not None else []
     return [describe(one) for one in seen]

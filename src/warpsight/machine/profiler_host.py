@@ -88,10 +88,10 @@ class Metric:
     """One metric of a chip, without the suffixes that make it a number.
 
     Attributes:
-        name: the chip's; kind: counter, ratio, throughput, or instruction: counted at each instruction by `sass counts`.
-        description, unit: CUPTI's words.
+        name: the chip's name for it; kind: counter, ratio, throughput, or instruction (counted at each instruction by `sass
+            counts`). description, unit: as CUPTI states them.
         suffixes: one of them follows the name: `.sum`, `.avg.pct_of_peak_sustained_elapsed`.
-        passes: how often work runs for it, 0 where it cannot be had.
+        passes: how often work must run to measure it; 0 if it cannot be measured.
     """
 
     name: str
@@ -135,7 +135,7 @@ def chips() -> tuple[str, ...]:
 def chip_of_device() -> str | None:
     """The chip of the first device of this machine; None without a GPU.
 
-    Asked in a process of its own: CUPTI can crash where it does not fit the driver.
+    Queried in a separate process, because CUPTI can crash if it does not fit the driver.
     """
     if cuda_driver.library() is None:
         return None
@@ -161,7 +161,7 @@ def checked_chip(name: str | None) -> str:
     """A chip's name as CUPTI spells it; this machine's chip if no name is given.
 
     Raises:
-        UsageError: for an unknown chip, and without a name where there is no GPU.
+        UsageError: for an unknown chip, or without a name if there is no GPU.
     """
     wanted = name or chip_of_device()
     known = {chip.lower(): chip for chip in chips()}

@@ -1,7 +1,7 @@
 """How the GPUs of a machine are linked, and how fast: NVLink, directly or through switches, else PCIe.
 
-On machines with NVSwitch every link of a GPU ends at a switch, so a pair's links are those of the GPU with fewer; without, those
-links are counted whose other end is the other GPU.
+On machines with NVSwitch every link of a GPU ends at a switch, so a pair has as many links as the GPU with fewer. On other
+machines, only links that end at the other GPU count.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Topology:
-    """The GPUs of a machine and the path between each two."""
+    """The GPUs of a machine and the path between each pair."""
 
     gpus: tuple[GpuLinks, ...]
     pairs: tuple[Pair, ...]
@@ -157,7 +157,7 @@ def _pair(one: GpuLinks, other: GpuLinks, nvlinks: int, level: str) -> Pair:
 def best_path(topology: Topology, source: int, target: int) -> tuple[tuple[int, ...], float | None]:
     """The fastest path between two GPUs, ends included, and the B/s of its slowest part, or None.
 
-    A way over another GPU counts where it is faster than the direct one in spite of the copy in between: at half its speed.
+    A path over another GPU counts at half its speed, because of the copy in between, and is used if it is still faster.
     """
     speed = {frozenset((p.one, p.other)): p.bytes_per_second or 0.0 for p in topology.pairs}
     direct = speed.get(frozenset((source, target)), 0.0)

@@ -42,7 +42,7 @@ def installed(*programs: str) -> bool:
 
 
 def missing(there: bool, readable: bool, unknown: str, *programs: str) -> str | None:
-    """Why the devices, or the facts that one vendor program reports (`unknown`), are unknown."""
+    """Why the devices, or the facts in `unknown` that a vendor's program reports, are not known."""
     if installed(*programs):
         return None
     absent = (

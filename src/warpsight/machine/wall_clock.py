@@ -21,8 +21,8 @@ _ANOTHER = 1_000_000_000
 def state(offset_ns: int) -> dict[str, Any]:
     """Entries for a manifest's clocks; empty when `offset_ns` (wall clock minus CLOCK_MONOTONIC) is not this boot's.
 
-    `boot` is the boot's id; `wall` has `synchronized`, `max_error` and `estimated_error` (ns), errors only of a clock that a
-    daemon keeps.
+    `boot` is the boot's id; `wall` has `synchronized`, `max_error` and `estimated_error` (ns), errors only if a daemon keeps the
+    clock synchronized.
     """
     if (
         not sys.platform.startswith("linux")

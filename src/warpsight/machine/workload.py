@@ -1,8 +1,8 @@
-"""A program that does nothing but small launches, for `warpsight bench` and `doctor --selftest` to record.
+"""A program that only makes small launches, for `warpsight bench` and `doctor --selftest` to record.
 
 `python -m warpsight.machine.workload PLATFORM LAUNCHES` prints one JSON object when it has finished. With `-` for LAUNCHES it
-launches once, says so, and then for each line of its input, a number, issues as many and prints the same object for these.
-Launches come from a stack of three functions of this file, so that every recorded stack can be checked.
+launches once and says so. Each line of its input is then a number of launches to issue, after which it prints the same object for
+them. Launches come from a stack of three functions of this file, so that every recorded stack can be checked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(platform: str, count: int) -> dict[str, float | int | str]:
 
 
 def timed(launch: Callable[[], None], finish: Callable[[], None], count: int) -> dict[str, float | int | str]:
-    """Launch `count` kernels and wait for them."""
+    """Launch `count` kernels, wait for them, and return the times."""
     begin = time.perf_counter()
     _launch_many(launch, count)
     issued = time.perf_counter()

@@ -19,7 +19,7 @@ def open(path: str | PathLike[str]) -> StoredTrace:
     Packed and remote traces are copied to a private temporary folder that is removed when the trace is closed.
 
     Raises:
-        TraceError: when there is no trace, it is damaged, or of a schema this version does not read.
+        TraceError: when the trace does not exist, is damaged, or has a schema that this version cannot read.
     """
     from warpsight.model.storage.places import locate
     from warpsight.model.trace import StoredTrace

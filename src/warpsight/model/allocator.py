@@ -16,10 +16,10 @@ SMALL = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 256 << 20}
 
 
 def keep_freed_memory(settings: Mapping[int, int] = _ALL) -> None:
-    """Keep freed memory for the next array. For our own short-lived programs only, never inside a user's process.
+    """Keep freed memory for the next array. Only for our own short-lived programs, never inside a user's process.
 
-    Columns of millions of rows live for a moment each. By default every one of them is mapped anew, and its pages are zeroed and
-    faulted in one by one: a tenth of the time of `analyze`, a third of it with ten million kernels.
+    Columns of millions of rows are short-lived. By default each is mapped anew, and its pages are zeroed and faulted in one by
+    one, which takes a tenth of the time of `analyze`, and a third with ten million kernels.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -1,7 +1,7 @@
 """Families of allocators: any function of a family frees the others' allocations, so addresses pair within a family.
 
-Recorders and readers write the family's name (`CUDA`, `OpenCL`, `HIP`, a framework's or the program's own). Older traces have
-the name of the function in its place.
+Recorders and readers write the family's name (`CUDA`, `OpenCL`, `HIP`, a framework's or the program's own). Older traces have the
+function's name instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAMILY = (
 
 
 def family(allocator: str | None) -> str:
-    """What :data:`FAMILY` gives."""
+    """The family of an allocator's name, as :data:`FAMILY` defines it."""
     if allocator is None:
         return "CUDA"
     return next((one for one, pattern in _FUNCTIONS.items() if re.fullmatch(pattern, allocator)), allocator)
@@ -36,8 +36,8 @@ def changes(where: str = "true") -> str:
 
     The rows are those of table memory that `where` selects; `allocator` is the family, and a free has the device of its
     allocation. Columns beside those of the table: `before` and `after`, the operations before and after it on the same address,
-    and `change`, the bytes it adds to what is in use: a free, or an allocation that takes over the address of one whose free
-    is missing, takes away what that added; a free without an allocation changes nothing.
+    and `change`, the bytes by which memory in use grows. A free subtracts what its allocation added, and so does an allocation at
+    the address of one whose free is missing. A free without an allocation changes nothing.
     """
     return f"""
     SELECT *, CASE WHEN operation = 'allocate' THEN

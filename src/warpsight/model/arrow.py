@@ -1,8 +1,8 @@
-"""Arrow's functions without `pyarrow.compute`: what the reading of a small file needs.
+"""Arrow's functions without `pyarrow.compute`: what reading a small file needs.
 
 `import pyarrow.compute` writes a signature and a docstring for each of three hundred functions, which takes longer than reading a
-file of half a megabyte. Methods of arrays (`take`, `fill_null`, `cast`, `filter`, `unique`) import it too. Modules that every
-import of a foreign file runs through call the functions here; others use `pyarrow.compute` as usual.
+file of half a megabyte. Methods of arrays (`take`, `fill_null`, `cast`, `filter`, `unique`) import it too. Modules used by every
+import of a foreign file call the functions here; others use `pyarrow.compute` as usual.
 """
 
 from __future__ import annotations

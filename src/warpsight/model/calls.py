@@ -28,7 +28,7 @@ _ALL = Rows()
 class Calls:
     """Calls as columns (ns): all rows of table launch, then all of table api where it was requested.
 
-    `end` is the last moment of the trace's calls and device work for a call that had not returned (`unreturned` lists those);
+    `end` is the last moment of the trace's calls and device work for calls that had not returned (`unreturned` lists them);
     `correlation` and `thread` are as recorded, -1 and 0 where unknown; `function` indexes `functions`.
     """
 

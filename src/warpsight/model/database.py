@@ -153,7 +153,7 @@ def check(statements: Sequence[duckdb.Statement], allowed: tuple[str, ...] = ("S
     """Refuse anything except a single read-only statement.
 
     Raises:
-        UsageError: saying what it is instead.
+        UsageError: for any other statement; the message says what it is.
     """
     if len(statements) != 1:
         raise UsageError(f"one SQL statement is expected, {len(statements)} were given")

@@ -26,7 +26,7 @@ _SHAPE_COLUMNS = tuple(c.name for c in TABLES["shape"].columns[1:])
 
 
 class Definitions:
-    """The four interned tables of one trace. Not thread-safe: one converter or writer owns it."""
+    """The four interned tables of one trace. Not thread-safe: only one converter or writer may use it."""
 
     def __init__(self) -> None:
         self._names: dict[str, int] = {}

@@ -18,7 +18,7 @@ _TABLES = ("kernel_ids", "memcpy", "memset", "sync", "event", "memory", "counter
 
 
 def new_id(own: object, taken: Container[int]) -> int:
-    """The id of a new device: its own number when that is free, else the next free one, from 0 for a device without a number.
+    """The id of a new device: its own number if that is free, otherwise the next free one (from 0 without a number).
 
     Raises:
         UsageError: when all ids are taken.
@@ -34,7 +34,7 @@ def check(trace: StoredTrace, chosen: Sequence[int]) -> None:
     """Refuse devices that are not in a trace.
 
     Raises:
-        UsageError: it lists the devices that are.
+        UsageError: for unknown devices; the message lists the trace's devices.
     """
     if not chosen:
         return

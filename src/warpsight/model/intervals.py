@@ -2,7 +2,7 @@
 
 A *set* (:class:`Intervals`) is sorted, and its members neither overlap nor touch; :func:`union` makes one of any intervals.
 An interval that ends where it begins, or before, is empty: it covers nothing and has no depth. All arithmetic is on
-integers: times of day as nanoseconds since 1970 lose nothing. Everything is a sort and a few passes; no loop over rows.
+integers: times of day as nanoseconds since 1970 lose nothing. Everything takes a sort and a few passes, without a loop over rows.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def coverage(whole: Intervals, begin: Column, end: Column) -> Times:
 def depth(start: Times, end: Times) -> tuple[Times, Times]:
     """How many intervals hold, as steps: the moments at which the number changes, and the number from then on.
 
-    The last number is 0. What ends at a moment is gone when another begins at it.
+    The last number is 0. An interval that ends when another begins no longer counts at that moment.
     """
     real = end > start
     moments = np.concatenate([start[real], end[real]])
@@ -217,7 +217,7 @@ def _before(edges: Times, at: Column) -> Times:
 def containing(end: Column) -> Column:
     """For each range (sorted by start, longer first) the nearest earlier one that ends no earlier, or -1.
 
-    Jumps are taken by all ranges at once, each over everything its last place had jumped over: about log(n) passes.
+    All ranges jump at once, each over everything that its last position had jumped over, which takes about log(n) passes.
     """
     place = np.arange(-1, len(end) - 1)
     left = np.arange(len(end))

@@ -22,7 +22,7 @@ class Kept:
         self._values: OrderedDict[Hashable, Future[Any]] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The value of a key, made now if it is not kept. Its owner must not be able to change it."""
+        """The value of a key, computed now if it is not kept. Callers must not be able to change it."""
         with self._lock:
             found = self._values.get(key)
             mine = found is None
@@ -46,7 +46,7 @@ class Kept:
             return key in self._values
 
     def forget(self, *keys: Hashable) -> None:
-        """Drop some values, or all without a key; users of a value keep it alive."""
+        """Drop some values, or all without a key; a value lives on as long as somebody uses it."""
         with self._lock:
             for key in keys or tuple(self._values):
                 self._values.pop(key, None)

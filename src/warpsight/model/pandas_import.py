@@ -21,6 +21,6 @@ class _NoPandas:
 
 
 def keep_pandas_out() -> None:
-    """From now on `import pandas` fails in this process; for programs of our own, never for a library's user."""
+    """Make `import pandas` fail in this process from now on. Only for our own programs, never for users of the library."""
     if "pandas" not in sys.modules and not any(finder is _NoPandas for finder in sys.meta_path):
         sys.meta_path.insert(0, _NoPandas)

@@ -17,7 +17,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "
 
 
 def unreplaceable(path: Path) -> str:
-    """Why a new file must not replace an existing one, or empty: root could replace /dev/null by a file."""
+    """Why a new file must not replace an existing one, or empty. Root could otherwise replace /dev/null by a file."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -28,7 +28,7 @@ def unreplaceable(path: Path) -> str:
 
 
 def unreadable(path: str | os.PathLike[str]) -> str:
-    """Why nothing can be read from a path, or empty: opening a pipe waits for its writer, and a device may never end."""
+    """Why nothing can be read from a path, or empty. Opening a pipe waits for its writer, and a device may never end."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
@@ -48,22 +48,24 @@ def check_plain(root: Path) -> None:
     """Refuse links, pipes and devices below a folder, so that nothing outside it is read, written or removed.
 
     Raises:
-        TraceError: naming the first one.
+        TraceError: when there is one; the message names the first.
     """
     for folder, folders, files in os.walk(root.resolve()):
         for path in (os.path.join(folder, name) for name in (*folders, *files)):
             mode = os.lstat(path).st_mode
             if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                 kind = "a link" if stat.S_ISLNK(mode) else "a pipe, a socket or a device"
-                raise TraceError(f"{path} is {kind}, which no trace or recording holds; remove it first")
+                raise TraceError(
+                    f"{path} is {kind}, which does not belong in a trace or recording; remove it first"
+                )
 
 
 def create(path: Path, *, new: bool) -> int:
-    """A descriptor of the file, opened for writing, empty, and made with mode 0600.
+    """Open a file for writing and return its descriptor. The file is empty, with mode 0600 if it is new.
 
     Args:
         path: the file.
-        new: it must not exist yet; otherwise one that exists is emptied.
+        new: whether it must not exist yet; otherwise an existing file is emptied.
 
     Raises:
         OSError: when it cannot be made, exists although it must not, or is a link.
@@ -72,7 +74,7 @@ def create(path: Path, *, new: bool) -> int:
 
 
 def keep(path: Path) -> None:
-    """Wait until a file that was written would survive a power cut.
+    """Wait until a written file would survive a power failure.
 
     Raises:
         OSError: when it cannot be written to the disk.

@@ -68,9 +68,9 @@ class Rows:
 
 
 def begin_of(trace: StoredTrace) -> int:
-    """The first recorded moment: 0 of the times that users give and see.
+    """The first recorded moment: the zero point of times that users enter and see.
 
-    Samples of host threads count only where there is nothing else: they begin before the program does anything of its own.
+    Samples of host threads count only if there is nothing else, because they begin before the program does anything of its own.
     """
 
     def least(tables: dict[str, str]) -> list[int]:
@@ -84,7 +84,7 @@ def begin_of(trace: StoredTrace) -> int:
 
 
 def end_of(trace: StoredTrace) -> int:
-    """The last recorded moment, that of samples included; 0 for an empty trace."""
+    """The last recorded moment, including samples; 0 for an empty trace."""
 
     def last() -> int:
         found: list[int | None] = []

@@ -59,7 +59,7 @@ class StoredTrace(HtmlShown):
         `instead` has parts, in `temporary`, to read in place of the folder's for some tables.
         """
         self.path = path
-        self.folder = self._named(folder.resolve())
+        self.folder = self._utf8_path(folder.resolve())
         self.manifest: dict[str, Any] = manifest.read(self.folder)
         #: Data that analyses share for as long as the trace is open.
         self.kept = Kept()
@@ -72,7 +72,7 @@ class StoredTrace(HtmlShown):
         folders = [self.folder, *({Path(temporary.name)} if temporary and other else ())]
         self._database: Database | None = Database(folders, self._files)
 
-    def _named(self, folder: Path) -> Path:
+    def _utf8_path(self, folder: Path) -> Path:
         """The folder under a name in UTF-8, which DuckDB and Arrow need."""
         try:
             str(folder).encode()
@@ -86,13 +86,13 @@ class StoredTrace(HtmlShown):
         """Run one read-only statement; `$name` in it refers to the keyword argument `name`.
 
         Raises:
-            UsageError: for a statement that is wrong, or that would do anything but read the trace.
+            UsageError: for an invalid statement, or one that does more than read the trace.
         """
         import duckdb
 
         cursor = self._cursor()
         if text != text.encode("utf-8", "replace").decode():
-            raise UsageError("SQL: the statement is not text in UTF-8")
+            raise UsageError("SQL: the statement is not UTF-8 text")
         try:
             statements = cursor.extract_statements(text)
             database.check(statements)
@@ -104,7 +104,7 @@ class StoredTrace(HtmlShown):
         except duckdb.InterruptException:
             raise
         except duckdb.Error as error:
-            raise UsageError(_said(error)) from None
+            raise UsageError(_sql_message(error)) from None
         if relation is None:
             raise UsageError("the statement has no result")
         return relation
@@ -121,7 +121,7 @@ class StoredTrace(HtmlShown):
         """All rows of a relation of this trace and thread; Ctrl-C ends the statement.
 
         Raises:
-            UsageError: when running the statement fails: a cast of what is not a number, a file that it may not read, ….
+            UsageError: when running the statement fails, as for an impossible cast or a file that it may not read.
         """
         import duckdb
 
@@ -132,7 +132,7 @@ class StoredTrace(HtmlShown):
         except (duckdb.InterruptException, duckdb.OutOfMemoryException):
             raise
         except duckdb.Error as error:
-            raise UsageError(_said(error)) from None
+            raise UsageError(_sql_message(error)) from None
 
     def _interruptible(self, fetch: Callable[[], pa.Table]) -> pa.Table:
         """The result of a function that runs this thread's statements: in another thread, so that this one receives signals."""
@@ -159,7 +159,7 @@ class StoredTrace(HtmlShown):
         """Limit the time of this thread's statements inside the block; they end with an error.
 
         Raises:
-            UsageError: when a statement had not finished by then.
+            UsageError: when a statement does not finish in time.
         """
         import duckdb
 
@@ -219,7 +219,7 @@ class StoredTrace(HtmlShown):
     ) -> tuple[dict[str, Column], dict[str, list[str]]]:
         """Whole columns of a table of the schema as NumPy arrays; see :func:`warpsight.model.storage.columns.read`.
 
-        Of several tables the rows follow each other, in the types of the first; a column that one does not have is null there.
+        Rows of several tables follow each other, in the types of the first; a column that a table lacks is null there.
         """
         from warpsight.model.storage import columns
 
@@ -235,7 +235,7 @@ class StoredTrace(HtmlShown):
         return list(zip(*(found.column(column).to_pylist() for column in columns), strict=True))
 
     def least(self, name: str, column: str) -> int | None:
-        """The smallest value of an integer column, or None; from the parts' footers if these have it."""
+        """The smallest value of an integer column, or None; read from the parts' footers if they have it."""
         from warpsight.model.storage import columns
 
         return columns.least(self._files[name], TABLES[name], column, self._footer)
@@ -272,7 +272,7 @@ class StoredTrace(HtmlShown):
 
     @property
     def missing(self) -> dict[str, int]:
-        """Rows by table that were written and whose files are gone, as after an incomplete copy.
+        """Rows by table that were written but whose files are gone, as after an incomplete copy.
 
         Raises:
             TraceError: when a part is damaged.
@@ -326,10 +326,10 @@ class StoredTrace(HtmlShown):
             self.close()
 
     def blame(self, error: BaseException | None) -> None:
-        """After an unexpected failure, check whether the trace itself is damaged. Nothing is checked before that.
+        """After an unexpected failure, check whether the trace itself is damaged. Traces are not checked before a failure.
 
         Raises:
-            TraceError: when it holds what no writer of traces gives.
+            TraceError: when it holds data that no writer of traces produces.
         """
         from warpsight.model.storage import damage
 
@@ -349,7 +349,7 @@ class StoredTrace(HtmlShown):
         return f"<Trace {self.path}: {described or 'no device work'}>"
 
 
-def _said(error: Exception) -> str:
+def _sql_message(error: Exception) -> str:
     """The database's message; only that of a syntax error shows the place, which may be in a query around the user's."""
     text = str(error)
     if "syntax error" not in text:

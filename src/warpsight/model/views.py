@@ -55,11 +55,11 @@ def create(name: str, files: Mapping[str, Sequence[str]]) -> str:
 
 
 def variable(table: str) -> str:
-    """The statement that gives a connection (each cursor is one) the lists for look-ups in table `name` or `shape`.
+    """The statement that gives a connection (each cursor is one) the lists for looking up strings of table `name` or `shape`.
 
-    One variable per table, with a list of all values of each column; the value of id n is at place n. Unlike a join a
-    look-up costs nothing when a statement does not use the column, is evaluated once per distinct id of a
-    dictionary-coded page instead of once per row, and leaves filters and LIMIT to work on the rows themselves.
+    One variable per table, with a list of all values of each column; the value of id n is at place n. Unlike a join, a lookup
+    costs nothing if a statement does not use the column. It is evaluated once per distinct id of a dictionary-coded page instead
+    of once per row, and filters and LIMIT apply to the rows directly.
     """
     lists = ", ".join(f'"{c}" := list(d."{c}" ORDER BY i.id)' for c in _LOOKED_UP[table])
     ids = f'SELECT unnest(range(1, max(id) + 1)) AS id FROM "{table}"'  # a missing id leaves a null

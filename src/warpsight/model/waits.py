@@ -1,7 +1,7 @@
 """Waits of host threads and streams, and the events that they wait for, as columns.
 
 Streams are numbers into :func:`queues`: the queues of the device work (:data:`warpsight.model.work.Work.queue`) and, after them,
-streams in which nothing but events and waits was seen.
+streams with only events and waits.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Waits:
     Attributes:
         kind: Index into `kinds`.
         event: Unique id of the awaited record if the source has one, else the event; 0 for none.
-        queue: Number of the stream in `queues`: the one that is waited for, or the one that waits.
+        queue: Number of the stream in `queues`: the awaited one, or the one that waits.
         call: Index of the call among all calls (:func:`warpsight.model.calls.load` with `api`), or -1.
     """
 
@@ -84,7 +84,7 @@ class Waits:
 class EventRecords:
     """Events recorded into streams (table event): `time` is -1 if unknown, the rest is as in :class:`Waits`.
 
-    `handle` is the event as the program knows it, which may be recorded again and again; 0 for none.
+    `handle` is the program's own event, which may be recorded repeatedly; 0 for none.
     """
 
     time: Column
@@ -116,9 +116,9 @@ def queues(trace: StoredTrace) -> tuple[Queue, ...]:
 def queue_numbers(known: Sequence[Queue], columns: dict[str, Column]) -> Column:
     """The queue number of rows with `process`, `device` (-1: unknown), `context` and `stream`, or -1.
 
-    A row without a device means the first queue with the same other numbers, and likewise a queue without
-    a device is meant by any row with its other numbers. A context belongs to one device, so a row that names a context means
-    the only queue of that context and stream whatever its device says: some files give waits a device that is not theirs.
+    A row without a device matches the first queue with the same other numbers, and a queue without a device matches any row with
+    its other numbers. A context belongs to one device, so a row with a context matches the only queue of that context and stream
+    whatever its device: some files give waits the wrong device.
     """
     code, rows = numbered([columns[name] for name in _WHERE])
     exact: dict[tuple[int, ...], int] = {
@@ -199,13 +199,13 @@ def _calls_of(trace: StoredTrace, columns: dict[str, Column]) -> Column:
 
 
 def held_copies(trace: StoredTrace, work: Work) -> Column:
-    """Rows of copies and fills whose call held its thread until they ended.
+    """Rows of copies and fills whose call blocked its thread until they ended.
 
-    Those are synchronous ones and copies from or to pageable memory, as far as the call returned after the work had ended:
-    the call of a copy to the device may return when the data is staged. And those of functions that hold their caller by
-    what they are (hipMemcpyWithStream), whatever the file says of the copy: as the clocks of host and device agree to some
-    microseconds only, such a call that returned past the middle of its copy returned after it. One that copies to the host
-    returns with the data, so it is enough that it returned after its copy had begun.
+    These are synchronous ones and copies from or to pageable memory, if the call returned after the work had ended: the call of a
+    copy to the device may return once the data is staged. They also include functions that block by design (hipMemcpyWithStream),
+    whatever the file says about the copy. Host and device clocks agree only to some microseconds, so such a call counts if it
+    returned after the middle of its copy. A copy to the host returns with the data, so it counts if it returned after its copy
+    had begun.
     """
     calls, call = host_calls.of_work(trace, work, api=True)
     rows = np.flatnonzero((work.kind >= device_work.COPY) & (call >= 0))

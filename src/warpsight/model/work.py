@@ -1,7 +1,7 @@
 """All device work as columns: kernels, communication kernels, copies and sets of all streams, by start.
 
-Analyses of time (utilization, gaps, states, …) start here. Rows count when they are in or reach into the requested time, and
-are cut at its ends. A stream is known by process, device, context and stream: equal numbers on two devices are two streams.
+Analyses of time (utilization, gaps, states, …) start here. Rows count when they are in or reach into the requested time, and are
+cut at its ends. A stream is identified by process, device, context and stream, so equal numbers on two devices are two streams.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Work:
     Attributes:
         name_id: Kernel name, 0 for copies and sets.
         correlation: -1 where none was recorded.
-        begin: Start of the time looked at: as requested, else the first start of any work.
-        finish: End of the time looked at: as requested, else the last end of any work.
-        unfinished: Kernels that were launched and never seen to run; they are not among the rows.
+        begin: Start of the analyzed time: as requested, otherwise the first start of any work.
+        finish: End of the analyzed time: as requested, otherwise the last end of any work.
+        unfinished: Kernels that were launched but never seen running; they are not among the rows.
         reversed: Rows that ended before they began; they count as empty.
     """
 
@@ -128,7 +128,7 @@ class Work:
 
 
 def any_of(column: Column, values: Sequence[int]) -> Column:
-    """Which numbers of a column, none below 0, are among some values."""
+    """Which numbers of a column are among some values; no number may be below 0."""
     if len(values) > _FEW:
         wanted = np.zeros(max(int(column.max(initial=0)), *values) + 1, bool)
         wanted[values] = True
@@ -143,10 +143,9 @@ def any_of(column: Column, values: Sequence[int]) -> Column:
 def load(trace: StoredTrace, rows: Rows = _ALL, *, cut: bool = True) -> Work:
     """The device work of a trace that the conditions select; `rows.name` selects kernels, `memcpy KIND` and `memset`.
 
-    With `cut`, work that reaches into the requested time counts with the part that is in it: for questions about time.
-    Without, rows count whole when they begin in it: for questions about rows.
-
-    What is loaded is kept while the trace is open, for all that ask for the same rows; its columns cannot be written to.
+    With `cut`, for questions about time, work that reaches into the requested time counts with the part inside it. Without, for
+    questions about rows, rows that begin inside it count as a whole. The result is kept while the trace is open and shared by
+    everyone who asks for the same rows; its columns are read-only.
     """
     if rows.key() == _ALL.key():
         return everything(trace).work
@@ -162,8 +161,8 @@ class Everything:
     Attributes:
         work: The work.
         reversed: Rows that ended before they began.
-        copies: Rows that are copies, by start, and beside it the row of table memcpy that each is.
-        sets: The same of sets and table memset.
+        copies: Rows that are copies, by start, and the row of table memcpy for each.
+        sets: The same for sets and table memset.
         unfinished: Kernels without times: process, device (-1 unknown), stream, name.
     """
 
@@ -325,7 +324,7 @@ def _devices(queues: Sequence[Queue]) -> dict[int | None, list[int]]:
 
 
 def protect(found: object) -> None:
-    """Make an object's columns read-only: many share them."""
+    """Make an object's columns read-only, because they are shared."""
     for column in vars(found).values():
         if isinstance(column, np.ndarray):
             column.flags.writeable = False
@@ -360,7 +359,7 @@ def _small(parts: list[Column], rows: int) -> list[Column]:
 
 
 def by_group(group: Column, time: Column) -> Column:
-    """The stable order by (group, time); quick on rows that are in that order within each group. Groups are numbers from 0."""
+    """The stable order by (group, time); fast for rows already in that order within each group. Groups are numbers from 0."""
     small = np.int32 if len(time) < 1 << 31 else np.int64
     parts = [np.zeros(0, small)]
     for rows in split(group, int(group.max(initial=-1)) + 1):
@@ -400,12 +399,12 @@ def numbered(columns: Sequence[Column]) -> tuple[Column, list[Column]]:
 
 
 def blocks(rows: int) -> list[slice]:
-    """Rows in pieces whose intermediate results fit the processor's cache."""
+    """Split rows into pieces whose intermediate results fit the processor's cache."""
     return [slice(first, first + 65_536) for first in range(0, rows, 65_536)]
 
 
 def distinct(column: Column) -> tuple[Column, Column]:
-    """As numpy.unique with inverse, without a sort where the values are close together."""
+    """Like numpy.unique with inverse, but without a sort if the values are close together."""
     if not len(column):
         return column, np.empty(0, np.int32)
     low, high = int(column.min()), int(column.max())

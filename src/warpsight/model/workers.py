@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def processors() -> int:
-    """CPUs this process may use, which `taskset`, job schedulers and a container's quota make fewer than the machine has."""
+    """CPUs this process may use, as limited by `taskset`, job schedulers and a container's quota."""
     if not hasattr(os, "sched_getaffinity"):
         return os.cpu_count() or 1
     allowed = len(os.sched_getaffinity(0))

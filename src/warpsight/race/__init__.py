@@ -1,6 +1,6 @@
 """Timing bugs: provoke them with delays, confirm that the delays are the cause, and shrink them to the fewest points.
 
-What programs and scripts use is `ws.race.trial`, `ws.race.output`, …, loaded on first use.
+Programs and scripts use `ws.race.trial`, `ws.race.output`, and so on, which load on first use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Bisection with an unreliable oracle: the place in a sequence of nested sets where failures begin.
 
-Sets 0 ⊂ 1 ⊂ … ⊂ n are nested. From an unknown position on they *can* fail: a run of such a set fails with probability p, a run
-of an earlier set with a smaller probability q, and neither is known. The posterior is over the position, p and q together; each
-run is of the set whose outcome says most about the position, in bits. This is probabilistic bisection (Horstein 1963; Burnashev
-and Zigangirov 1974; Waeber, Frazier and Henderson, SIAM J. Control Optim. 2013) with both rates estimated on the way.
+Sets 0 ⊂ 1 ⊂ … ⊂ n are nested. From an unknown position on they *can* fail: a run of such a set fails with probability p, a run of
+an earlier set with a smaller probability q, and neither is known. The posterior is over the position, p and q together; each run
+tests the set whose outcome is most informative about the position, in bits. This is probabilistic bisection (Horstein 1963;
+Burnashev and Zigangirov 1974; Waeber, Frazier and Henderson, SIAM J. Control Optim. 2013) with both rates estimated on the way.
 """
 
 from __future__ import annotations

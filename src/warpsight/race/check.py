@@ -39,7 +39,7 @@ class DetectorResult:
     """The result of one detector.
 
     Attributes:
-        name: of it; findings: how many, None when it could not look; notes: what keeps its answer from being complete.
+        name: its name; findings: number of findings, None if it could not run; notes: why its answer may be incomplete.
     """
 
     name: str
@@ -56,8 +56,8 @@ class Provoked:
     """The effect of delays on a program.
 
     Attributes:
-        verdict: of :func:`~warpsight.race.stressing.stress`, or `not tried`; summary: in words.
-        failures, runs: of the delayed arm; control_failures, control_runs: of the one without delays.
+        verdict: the verdict of :func:`~warpsight.race.stressing.stress`, or `not tried`; summary: the same in words.
+        failures, runs: counts of the delayed arm; control_failures, control_runs: counts of the arm without delays.
     """
 
     verdict: str
@@ -85,9 +85,9 @@ class RaceVerdict:
     """Everything known about a program's races.
 
     Attributes:
-        suspects: pairs of accesses, those that most detectors found first; arms: what each way of looking came to.
-        moments: what the warps of each suspect did, where a trace shows it.
-        provoked: what delays did, None when that was not tried; disagreements: one sentence each.
+        suspects: pairs of accesses, those found by most detectors first; arms: the result of each detector.
+        moments: what the warps of each suspect did, if a trace shows it.
+        provoked: the effect of delays, None if not tried; disagreements: contradictions between detectors, one sentence each.
     """
 
     suspects: tuple[Suspect, ...]
@@ -120,12 +120,12 @@ def check(
     Args:
         program: the command line; it runs once under each detector.
         kernels: patterns of the kernels that are traced.
-        launches: how many of them are.
-        provoke: tries delays, at the suspicious points first; None leaves that out.
+        launches: how many launches are traced.
+        provoke: function that tries delays, at the suspicious points first; None skips them.
 
     Raises:
         StartError: when the program cannot be started.
-        WarpsightError: when no detector could look.
+        WarpsightError: when no detector could run.
     """
     with tempfile.TemporaryDirectory(prefix="warpsight-check-") as folder:
         selection = tracing.TraceSelection(
@@ -229,11 +229,13 @@ def _disagreements(suspects: Sequence[Suspect], looked: set[str], provoked: Prov
         lines = " and ".join(sorted(suspect.lines))
         if suspect.found_by == (RACECHECK,) and EVENTS in looked:
             said.append(
-                f"{lines}: racecheck alone. The event trace does not follow asynchronous copies, phases of mbarriers and the "
-                "end of blocks, and counts an arrival it cannot see as made"
+                f"{lines}: found only by racecheck. The event trace does not follow asynchronous copies, phases of mbarriers "
+                "and the end of blocks, and counts an arrival it cannot see as made"
             )
         elif suspect.found_by == (EVENTS,) and RACECHECK in looked and suspect.space == "shared":
-            said.append(f"{lines}: the event trace alone, though racecheck looks at shared memory too")
+            said.append(
+                f"{lines}: found only by the event trace, although racecheck checks shared memory too"
+            )
     if provoked is not None and suspects and provoked.verdict == "not reproduced" and not provoked.failures:
         said.append(
             f"delays did not make the program fail in {provoked.runs} runs: the races may be harmless here, rarer, or of weak "
@@ -241,14 +243,14 @@ def _disagreements(suspects: Sequence[Suspect], looked: set[str], provoked: Prov
         )
     if provoked is not None and not suspects and provoked.reproduced:
         said.append(
-            "delays make the program fail, and no detector names two accesses: several launches, copies or polling may be "
+            "delays make the program fail, but no detector names two accesses: several launches, copies or polling may be "
             "involved; `race reduce` finds the instructions"
         )
     return said
 
 
 def suspicious(traces: Sequence[EventTrace]) -> list[Point]:
-    """The points of traces whose accesses race, each pair together."""
+    """The points whose accesses race in traces, each pair together."""
     found: dict[Point, None] = {}
     for trace in traces:
         known = {(point.kernel, point.pc): point for point in points_of(trace) if point.kind != "launch"}

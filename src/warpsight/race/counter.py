@@ -1,7 +1,7 @@
 """Delays as a function of where and when: counter-based random numbers, without state or clock.
 
 The generator is Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), which
-cuRAND has too. The device computes it; `tests/race_model/delays.py` does the same in NumPy. For an occurrence:
+cuRAND also has. The device computes it; `tests/race_model/delays.py` does the same in NumPy. For an occurrence:
 
 * key: the low and high 32 bits of the plan's seed, the low ones XOR the point's number (`Point.number`);
 * counter: occurrence, launch, CTA, warp, in this order, 32 bits each;
@@ -9,7 +9,7 @@ cuRAND has too. The device computes it; `tests/race_model/delays.py` does the sa
   its delay is floor + (x1 · (ceiling − floor + 1) >> 32), a product in 64 bits, which is the floor when both are equal.
 
 Launch counts the launches of the point's code in the process from 0, CTA is the linear number in the grid (x fastest), warp the
-linear number in the CTA, and occurrence counts from 0 how often this warp came to this point in this launch.
+linear number in the CTA, and occurrence counts from 0 how often this warp reached this point in this launch.
 
 Under plans of mode `pct` a warp's waits follow from its priority.
 """
@@ -18,14 +18,14 @@ from __future__ import annotations
 
 
 def threshold(probability: float) -> int:
-    """The limit below which a 32-bit word lies with this probability; 2³² for 1."""
+    """The limit below which a random 32-bit word lies with this probability; 2³² for 1."""
     return int(probability * 2**32)
 
 
 def bound(depth: int, warps: int, steps: int) -> float:
     """A lower bound for the probability that a priority schedule shows a bug of this depth in one launch.
 
-    It is 1 / (n · k^(d − 1)) for n warps with k steps in all, of the paper of PCT, and holds where a wait outlasts what other
-    warps do until they are blocked.
+    It is 1 / (n · k^(d − 1)) for n warps with k steps in all, from the paper on PCT, and holds if a wait lasts longer than other
+    warps take to get blocked.
     """
     return 1 / (warps * float(warps * steps) ** (depth - 1))

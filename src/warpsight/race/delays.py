@@ -1,9 +1,9 @@
 """Delays in a program's kernels: the environment for a run with a plan, and the delays that occurred.
 
 The library that traces events (:mod:`warpsight.sass.events.tracing`) makes them. It patches the modules that hold code with
-points, in the classes of those points alone; a warp that comes to a point looks up its delay (:mod:`warpsight.race.counter`),
-logs it and waits. The log is an event file for each process. A thread writes it while kernels run, so a kill loses what was
-not written yet.
+points, only for the instruction classes of those points. A warp that reaches a point looks up its delay
+(:mod:`warpsight.race.counter`), logs it and waits. The log is an event file for each process. A thread writes it while kernels
+run, so a kill loses only the part not written yet.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]
 
     Raises:
         FormatError: when the file is not a plan.
-        WarpsightError: when something is missing that delays need, or another tool is injected.
+        WarpsightError: when a requirement of delays is missing, or another tool is injected.
     """
     found = plan.read(plan_path)
     tracing.refuse_other_tools()
@@ -77,7 +77,7 @@ def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]
         wanted = [f"mode={tracing.STRESS}", f"plan={points}"]
         return {tracing.INJECTION: str(tracing.injected_library()), tracing.REQUEST: "\n".join(wanted)}
     if needs_nvbit(found):
-        wanted = [*_asked(found, points, log_path), "library=NVBit", *tracing.disassembler()]
+        wanted = [*_common_settings(found, points, log_path), "library=NVBit", *tracing.disassembler()]
         library, variables = nvbit.tool(tracing.architectures), nvbit.QUIET
     else:
         parts = _parts()
@@ -96,7 +96,7 @@ def _written(plan: Plan) -> Path:
 
 
 def changed(plan: Plan) -> Path | None:
-    """The file from which a running process takes a new plan; None if it must be restarted for it."""
+    """The file from which a running process takes a new plan; None if the process must be restarted."""
     return None if plan.mode == "memory" or needs_nvbit(plan) else _written(plan)
 
 
@@ -121,14 +121,14 @@ def request(
     """The request to the library (native/sanitizer/request.cpp)."""
     kinds = dict.fromkeys(point.kind for point in plan.points if point.kind != HOST_LAUNCH)
     asked = [
-        *_asked(plan, points, log_path),
+        *_common_settings(plan, points, log_path),
         f"library={sanitizer}",
         *(f"patches={path}" for path in patches),
     ]
     return asked + [f"instruction={BY_NAME[kind].number}:{BY_NAME[kind].visit}" for kind in kinds]
 
 
-def _asked(plan: Plan, points: Path, log_path: Path | None) -> list[str]:
+def _common_settings(plan: Plan, points: Path, log_path: Path | None) -> list[str]:
     """What both tools are asked for."""
     said = {"delays": True, "seed": plan.seed}
     asked = [f"mode={tracing.DELAY}", f"plan={points}", f"limit={_LOG_BYTES}"]
@@ -185,9 +185,9 @@ def _number(point: Point) -> int:
 def delays_done(log_path: Path) -> pa.Table:
     """The delays of all processes that logged to `log_path`.
 
-    Columns: process, device, kernel (that was launched), launch (of that kernel in its context, from 0; for the kernels of a
-    graph that of the graph's last kernel), cta, warp, function and pc and kind (the point), occurrence (:data:`UNCOUNTED` in
-    launches that are too large), delay_ns. Where the host waited, cta, warp, pc and occurrence are 0 and the kind is `launch`.
+    Columns: process, device, kernel (that was launched), launch (of that kernel in its context, from 0; for kernels of a graph,
+    that of the graph's last kernel), cta, warp, function and pc and kind (the point), occurrence (:data:`UNCOUNTED` in launches
+    that are too large), delay_ns. If the host waited, cta, warp, pc and occurrence are 0 and the kind is `launch`.
     """
     return pa.concat_tables([_done(EventTrace(file)) for file in logs(log_path)] or [_SCHEMA.empty_table()])
 
@@ -205,7 +205,7 @@ def losses(log_path: Path) -> list[str]:
 def idle(plan: Plan, log_path: Path, done: pa.Table | None = None) -> list[str]:
     """Functions with points that caused no delay in a run, with the reason if known, one sentence each.
 
-    `done`: what :func:`delays_done` says, where that is known.
+    `done`: the result of :func:`delays_done`, if known.
     """
     done = delays_done(log_path) if done is None else done
     waited = set(done["function"].unique().to_pylist())
@@ -220,7 +220,7 @@ def idle(plan: Plan, log_path: Path, done: pa.Table | None = None) -> list[str]:
         size, ranks = sizes.get(name, 0), plan.where.ranks
         if size and ranks is not None and min(ranks) >= size:
             said.append(
-                f"{name} made no delay: its clusters have {size} block{'s' * (size > 1)}, and the plan asks for rank {min(ranks)}"
+                f"{name} made no delay: its clusters have {size} block{'s' * (size > 1)}, but the plan asks for rank {min(ranks)}"
             )
         else:
             said.append(

@@ -1,11 +1,11 @@
 """The evidence of failing runs: a test that may be evaluated after every run, and a bound on the rate.
 
-Whether a run is delayed is drawn at random. So, if delays do not raise the rate of failing, a failing run is a delayed one with
-at most the probability with which it was drawn, whatever the rate is and however it drifts with the machine. :class:`Evidence`
-bets against that with each failing run. What the bets have become is an e-value, which ever exceeds 1/α with a probability of at
-most α (Ville's inequality; Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics and safe anytime-valid inference",
-Statistical Science 2023). The bound on the rate of failing is a confidence sequence by the same inequality (Robbins 1970),
-whose prior has half of its weight on a rate of zero.
+Whether a run is delayed is drawn at random. If delays do not raise the failure rate, a failing run was therefore delayed with at
+most the probability of that draw, whatever the rate is and however it drifts with the machine. :class:`Evidence` bets against
+this with each failing run. The product of the bets is an e-value, which ever exceeds 1/α with a probability of at most α (Ville's
+inequality; Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics and safe anytime-valid inference", Statistical Science
+2023). The bound on the failure rate is a confidence sequence by the same inequality (Robbins 1970), whose prior puts half of its
+weight on a rate of zero.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NATURAL = 3.0
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A failed run, or a failed trial of a run: whether it was delayed, and the probability with which it would not have been."""
+    """A failed run or trial: whether it was delayed, and the probability with which it would not have been."""
 
     delayed: bool
     control_share: float
@@ -43,7 +43,7 @@ class Evidence:
 
     @classmethod
     def of(cls, failures: Iterable[FailedRun]) -> Evidence:
-        """The evidence from these failures, in the order in which the runs were begun."""
+        """The evidence from these failures, in the order in which the runs began."""
         listed = list(failures)
         delayed = np.array([failure.delayed for failure in listed], bool)
         share = np.array([failure.control_share for failure in listed], float)

@@ -26,7 +26,7 @@ _Injection = Callable[[Path, Path | None], Mapping[str, str]]
 
 
 def programs_own(_: Path, __: Path | None) -> Mapping[str, str]:
-    """For programs that execute the plan themselves: nothing is injected."""
+    """Inject nothing, for programs that execute the plan themselves."""
     return {}
 
 
@@ -45,12 +45,12 @@ LOG = "delays"
 
 
 def control(plan: Plan) -> Plan:
-    """The same patched code, without any delay."""
+    """The plan for the control arm: the same patched code, without any delay."""
     return msgspec.structs.replace(plan, probability=0.0)
 
 
 def digest(plan: Plan) -> str:
-    """Identifies a plan."""
+    """A digest that identifies a plan."""
     return hashlib.sha256(msgspec.json.encode(plan)).hexdigest()
 
 
@@ -59,11 +59,11 @@ class Experiment:
     """Runs of a program under delay plans, each recorded in a folder.
 
     Attributes:
-        folder: of everything; oracle: the program; injection: how plans get into it.
-        read_log: the delays of a log as arrays of equal length, point, cta and warp among them, or none where the log is not
-            complete; None: there are no logs.
-        changes: writes a plan for processes that change theirs, None where they cannot.
-        gpus: a run has the first, or the one that it is given; empty: whatever the program sees.
+        folder: the folder for all files; oracle: the program and its criteria; injection: how plans get into it.
+        read_log: the delays of a log as arrays of equal length, point, cta and warp among them, or no delays if the log is
+            incomplete; None: there are no logs.
+        changes: function that writes a plan for running processes that can change theirs, None if they cannot.
+        gpus: GPUs for the runs, by default the first; empty: those that the program sees.
         stop: ends the runs when it is set.
     """
 
@@ -89,7 +89,7 @@ class Experiment:
             oracle: other fields of :class:`~warpsight.race.oracle.Oracle`.
 
         Raises:
-            UsageError: for a field of the oracle that makes no sense.
+            UsageError: for an invalid field of the oracle.
         """
         try:
             judge = msgspec.convert({"command": list(command), **oracle}, Oracle)
@@ -108,8 +108,8 @@ class Experiment:
         """Create the folder, or continue in it after an interruption.
 
         Raises:
-            UsageError: for an oracle that makes no sense.
-            WarpsightError: when the folder holds something else.
+            UsageError: for an invalid oracle.
+            WarpsightError: when the folder holds another experiment or other files.
         """
         if self.oracle.same_files and len(self.gpus) > 1:
             raise UsageError("--same-file: runs on several GPUs would write the same file; use one GPU")
@@ -147,7 +147,7 @@ class Experiment:
             log: bool = False) -> RunOutcome:  # fmt: skip
         """Write the plan, run the program under it, and keep its output until :meth:`forget`; `log` keeps the delays too.
 
-        Trials are made in the process of an earlier run, if one of those failed and left a process that waits.
+        Trials use the process of an earlier run if one failed and left a process waiting.
         """
         folder = self.folder / "runs" / name
         shutil.rmtree(folder, ignore_errors=True)
@@ -204,7 +204,7 @@ def visible_gpus(text: str | None) -> tuple[str, ...]:
     """`--gpus`: a number of GPUs, or their indices or UUIDs separated by commas, as CUDA_VISIBLE_DEVICES names them.
 
     Raises:
-        UsageError: when it is neither, or names one twice.
+        UsageError: when it is neither, or names a GPU twice.
     """
     if text is None:
         return ()

@@ -19,11 +19,12 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Flag:
-    """A word that the side of the first access sets afterwards, and that the side of the second access reads before.
+    """A word that the side of the first access sets after it, and that the side of the second access reads before it.
 
     Attributes:
-        release, acquire: the lines of that; scopes: of both; fences: the scopes of what is between accesses and flag.
-        others: whether another warp than that of the access sets it, and reads it; apart: whether two blocks are involved.
+        release, acquire: the lines that set and read it; scopes: the scopes of both; fences: the scopes of fences between
+            accesses and flag.
+        others: whether a warp other than that of the access sets it, and reads it; apart: whether two blocks are involved.
     """
 
     release: str
@@ -140,8 +141,4 @@ class FlagUse:
     def _line(self, event: int) -> str:
         """The outermost line of an event's instruction, which is where a reader looks."""
         frames = self._trace.chain(self._places(self._events.pc[event : event + 1])[0])
-        return (
-            f"{frames[-1].file.rpartition('/')[2]}:{frames[-1].line}"
-            if frames
-            else "a line that is not known"
-        )
+        return f"{frames[-1].file.rpartition('/')[2]}:{frames[-1].line}" if frames else "an unknown line"

@@ -6,8 +6,8 @@
     def step() -> None:
         ws.race.output("loss", model(batch))
 
-Outside of `race stress` and `race reduce` the decorated function is called once, and outputs go nowhere. There, each trial writes
-a line before and after it, so that a crash or a hang in trial i is charged to trial i.
+Outside of `race stress` and `race reduce` the decorated function is called once, and outputs are ignored. Under these verbs, each
+trial writes a line before and after it, so that a crash or a hang is attributed to the right trial.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class TrialRequest(msgspec.Struct, frozen=True):
     """A run's request to the program.
 
     Attributes:
-        report: file to which lines are appended; outputs: folder of reference outputs; save: whether this run makes them.
-        tolerance: of outputs; trials: how often to run a trial; seed: of the delays; control_share: of the trials that are not
-            delayed, where delays can be switched within the process; 1 in runs without delays.
-        more: pipe with further requests, which a process takes once a trial has failed; empty: it ends then.
-        plan: of the delays from here on, as the library reads it; empty: the one with which the process began.
+        report: file to which lines are appended; outputs: folder of reference outputs; save: whether this run creates them.
+        tolerance: tolerance of outputs; trials: number of trials; seed: seed of the delays; control_share: fraction of undelayed
+            trials, if delays can be switched within the process; 1 in runs without delays.
+        more: pipe with further requests, read once a trial has failed; empty: the process ends then.
+        plan: the delays from here on, as the library reads them; empty: those with which the process began.
     """
 
     report: str
@@ -63,9 +63,9 @@ class TrialLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         trial: its number; None: outside of trials. ended: whether this is the line after it.
-        delayed, seed: of the trial; None where delays cannot be switched within the process.
+        delayed, seed: whether the trial is delayed, and its seed; None if delays cannot be switched within the process.
         why: how it failed, empty when it did not.
-        waits: the process waits for another request.
+        waits: whether the process waits for another request.
     """
 
     trial: int | None
@@ -128,7 +128,7 @@ def output(name: str, value: object) -> None:
         np.save(path, array, allow_pickle=False)
         return
     if not path.exists():
-        difference = "was not made by the run without delays"
+        difference = "was not produced by the run without delays"
     else:
         difference = array_difference(array, np.load(path, allow_pickle=False), state.request.tolerance)
     if difference and state.trial is None:

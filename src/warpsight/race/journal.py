@@ -24,7 +24,7 @@ class ExperimentJournal:
     """The lines of an experiment in a folder; the first describes it, and one process at a time has it open.
 
     Attributes:
-        lines: those that were there already, behind the first.
+        lines: the lines already in the file, after the first.
     """
 
     def __init__(self, path: Path, experiment: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """The smallest set of elements that still makes a run fail, by adaptive group testing.
 
-Elements stay in their order. The search looks for the shortest prefix that fails: its last element is needed, everything behind
-it is not. That element is kept, and the search goes on in the prefix before it until what was kept fails alone. Where failing
-needs all of k elements, these are found; where any of several suffices, one of them is.
+Elements stay in their order. The search looks for the shortest prefix that fails: its last element is needed, and everything
+after it is not. That element is kept, and the search continues in the prefix before it until the kept elements fail alone. If
+failure needs all of k elements, the search finds them; if any of several suffices, it finds one.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def shortest(low: int, high: int, fails: Callable[[int], bool]) -> int:
 def exact(count: int, oracle: Oracle) -> Minimal:
     """Search with a deterministic oracle, in at most k·log2(N) + 2k + 1 calls for k elements of N.
 
-    One call is of everything. The first element takes ⌈log2(N + 1)⌉, as no element at all is one of the answers; each further one
-    ⌈log2 r⌉ among the r that are left; and each is followed by a call of what was kept alone.
+    One call tests everything. The first element takes ⌈log2(N + 1)⌉, as no element at all is one of the answers; each further one
+    takes ⌈log2 r⌉ among the r that are left; and after each, one call tests the kept elements alone.
     """
     if not oracle(tuple(range(count))):
         return Minimal((), fails=False, rate=0.0)
@@ -84,11 +84,12 @@ class _Stage:
 
 @dataclass
 class Search:
-    """A search with an oracle that errs.
+    """A search with an unreliable oracle.
 
     Attributes:
-        count: of elements; oracle: runs some of them; confidence: that the set it ends on is the right one.
-        most_calls: then it gives up; patience: after so many runs of everything without a failure, nothing fails.
+        count: number of elements; oracle: runs some of them; confidence: required confidence that the result is right.
+        most_calls: number of calls after which it gives up; patience: runs of everything without a failure after which nothing is
+            taken to fail.
         rates: belief about the rates (:data:`~warpsight.race.bisection.RATES`) from an earlier search.
     """
 
@@ -104,7 +105,7 @@ class Search:
         """Search, confirm each element, and return the result.
 
         Raises:
-            Undecided: after :attr:`most_calls`.
+            Undecided: after :attr:`most_calls` calls.
         """
         stages = [self._stage(self.count, (), _NATURAL, self.rates)]
         if not self._calibrate(stages[0]):
@@ -128,10 +129,10 @@ class Search:
                 self._revise(stages[-1].belief, float(belief[likely]))
 
     def first(self) -> int:
-        """The shortest failing prefix alone.
+        """Search only for the shortest failing prefix.
 
         Raises:
-            Undecided: after :attr:`most_calls`, and when not even all elements fail.
+            Undecided: after :attr:`most_calls` calls, and when not even all elements fail.
         """
         stage = self._stage(self.count, (), _NATURAL, self.rates)
         while stage.belief.position.max() < self.confidence:
@@ -165,7 +166,7 @@ class Search:
 
     def _call(self, elements: tuple[int, ...]) -> bool:
         if self.calls >= self.most_calls:
-            raise Undecided(f"after {self.calls:,} runs it is not known which elements are needed")
+            raise Undecided(f"after {self.calls:,} runs it is still unknown which elements are needed")
         self.calls += 1
         return self.oracle(elements)
 

@@ -47,11 +47,12 @@ class Oracle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A program, and the criteria by which a run of it fails.
 
     Attributes:
-        command: the program; expect_exit: its exit code when all is well.
-        same_output: its standard output must be that of the run without delays; same_files: files that it writes, likewise.
+        command: the program; expect_exit: its exit code on success.
+        same_output: its standard output must equal that of the run without delays; same_files: so must these files that it
+            writes.
         tolerance: T lets numbers in those and in named outputs differ by T · (1 + |value|); 0: bit by bit.
-        timeout_s: of a run; hang_s: without any output or trial, after which it hangs.
-        in_process: trials of a run, of functions decorated by `trial`.
+        timeout_s: time limit of a run; hang_s: seconds without output or a trial after which a run counts as hung.
+        in_process: number of trials per run, for functions decorated by `trial`.
     """
 
     command: tuple[str, ...]
@@ -65,12 +66,12 @@ class Oracle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class RunOutcome(msgspec.Struct, frozen=True):
-    """What became of a run.
+    """The outcome of a run.
 
     Attributes:
-        kind: its class; why: in words. seconds: that it took.
-        control, delayed: trials without and with delays; 0 and 0 where the whole run is one trial.
-        failed_delayed, failed_seed: of the trial that failed, where delays are switched within the process.
+        kind: class of the outcome; why: the reason in words. seconds: duration. control, delayed: numbers of trials without and
+            with delays; both 0 if the whole run is one trial. failed_delayed, failed_seed: whether the failed trial was delayed,
+            and its seed, if delays are switched within the process.
     """
 
     kind: Kind
@@ -92,7 +93,7 @@ class TestedProcess:
     """A process of the program under test. After a failed trial it may take further requests.
 
     Attributes:
-        oracle: says when it has failed; process: the program; reference: folder of the outputs that others are compared with.
+        oracle: the criteria of failure; process: the program; reference: folder of the reference outputs.
         begin_ns: when it began; pipe: where it takes requests; -1: nowhere.
     """
 
@@ -141,10 +142,10 @@ class TestedProcess:
         """The outcome of the request whose report is in the folder.
 
         Args:
-            folder: of the report.
+            folder: folder of the report.
             stop: when it is set, the run is ended.
-            save: make the reference of what the program writes.
-            pause_s: between looks at the process.
+            save: keep the program's output as the reference.
+            pause_s: seconds between checks of the process.
         """
         begin = time.monotonic()
         code, limit = self._ended(folder, stop, pause_s)
@@ -222,7 +223,7 @@ def _judged(oracle: Oracle, folder: Path, reference: Path, code: int | None, lim
     if limit == "hang":
         return "hang", f"it printed nothing for {oracle.hang_s:g} s"
     if limit == "timeout":
-        return "timeout", f"still at work after {oracle.timeout_s:g} s"
+        return "timeout", f"still running after {oracle.timeout_s:g} s"
     failed = next((line for line in lines if line.why), None)
     if code is None:
         return ("fail", failed.why) if failed else ("pass", "")

@@ -30,7 +30,7 @@ def array_of(value: Any) -> npt.NDArray[Any]:
 
 
 def array_difference(found: npt.NDArray[Any], expected: npt.NDArray[Any], tolerance: float) -> str:
-    """How an array differs; empty if it does not. Compares bit by bit without a tolerance, and like text with one."""
+    """How an array differs, or "". Without a tolerance, arrays are compared bit by bit; with one, like text."""
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"is {found.dtype}{list(found.shape)} instead of {expected.dtype}{list(expected.shape)}"
     if not tolerance:
@@ -57,7 +57,7 @@ def array_difference(found: npt.NDArray[Any], expected: npt.NDArray[Any], tolera
 
 
 def text_difference(found: bytes, expected: bytes, tolerance: float) -> str:
-    """How text differs; empty if it does not. With a tolerance T, numbers may differ by T · (1 + |value|)."""
+    """How text differs, or "". With a tolerance T, numbers may differ by T · (1 + |value|)."""
     if found == expected:
         return ""
     if tolerance and _NUMBER.sub(b"0", found) == _NUMBER.sub(b"0", expected):

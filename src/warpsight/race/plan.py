@@ -1,7 +1,7 @@
 """Delay plans: which warps wait, where and for how long, in one self-contained JSON file.
 
 The delay of each occurrence follows from the plan alone (:mod:`warpsight.race.counter`), so the same plan gives the same delays.
-A plan is written, and is on the disk, before the run that uses it begins: a hang cannot lose it.
+A plan is on disk before the run that uses it begins, so a hang cannot lose it.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         kernel: mangled name of the function.
         code: SHA-256 of the function's machine code, in hexadecimal digits.
         pc: bytes from the function's start.
-        kind: class of event, as `global` or `barrier` (:data:`warpsight.formats.events.kinds.BY_NAME`), or `launch`: the host
-            waits before it launches the kernel.
-        opcode: of the instruction, as `LDG.E`; empty when unknown.
+        kind: class of event, such as `global` or `barrier` (:data:`warpsight.formats.events.kinds.BY_NAME`), or `launch`: the
+            host waits before it launches the kernel.
+        opcode: opcode of the instruction, such as `LDG.E`; empty if unknown.
         source: `file:line` of the instruction and of the calls that it was inlined through, innermost first.
     """
 
@@ -66,8 +66,8 @@ class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     Attributes:
         ctas: ranges of CTAs, by their linear number in the grid, x fastest.
-        warps: of a CTA, by their linear number; ranks: CTAs of a cluster.
-        streams: of a context, in the order in which they first launched a kernel with points.
+        warps: warps of a CTA, by linear number; ranks: CTAs of a cluster.
+        streams: streams of a context, numbered in the order in which they first launched a kernel with points.
     """
 
     ctas: Annotated[tuple[Range, ...], Meta(min_length=1)] | None = None
@@ -80,17 +80,17 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """A delay plan.
 
     Attributes:
-        version: of this layout.
+        version: version of this layout.
         mode: `random`: a delay is uniform from floor to ceiling; `fixed`: it is the ceiling, which equals the floor; `pct`: each
             warp waits by its priority, which changes at random steps; `memory`: no warp waits, kernels beside the program's
             hammer memory, each as long as a delay.
-        seed: of all random numbers; probability: that an occurrence waits, drawn for each; 0 patches the code and delays nothing.
-        floor_ns, ceiling_ns: the shortest and longest delay.
-        depth, steps: of `pct`: the depth of bugs that it is for, one more than priorities change; steps of a warp to draw from.
-        points, where: instructions and warps that wait.
-        code: the checksums of all code that was seen under the name of a function with points; other code is refused.
-        versions: of what made the plan and of what it depends on, by name: warpsight, driver, sanitizer, …
-        command: the program that the points are of.
+        seed: seed of all random numbers; probability: probability that an occurrence waits; 0 patches the code but delays
+            nothing. floor_ns, ceiling_ns: the shortest and longest delay. depth, steps: for `pct`: the depth of bugs to find, one
+            more than the number of priority changes; and the steps of a warp to draw from. points, where: instructions and warps
+            that wait.
+        code: checksums of all code seen under the name of each function with points; other code is refused.
+        versions: versions of the plan's maker and its dependencies, by name: warpsight, driver, sanitizer, …
+        command: the program that the points belong to.
     """
 
     version: int = VERSION
@@ -114,7 +114,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         if self.mode == "fixed" and self.floor_ns != self.ceiling_ns:
             raise ValueError("mode fixed has one delay: floor_ns and ceiling_ns must be equal")
         if (self.mode == "pct") != bool(self.depth and self.steps) or bool(self.depth) != bool(self.steps):
-            raise ValueError("mode pct, and no other, has a depth and steps")
+            raise ValueError("only mode pct has a depth and steps")
         if self.mode == "pct" and self.probability not in (0, 1):
             raise ValueError("mode pct has a probability of 1, or 0 for no delay")
         if self.mode == "memory" and self.points:
@@ -133,7 +133,7 @@ def read(path: Path | str) -> Plan:
     """Read a plan. Secrets in its program's command line have been replaced with asterisks.
 
     Raises:
-        FormatError: when the file is damaged, is not a plan, or has a version that this warpsight does not know.
+        FormatError: when the file is damaged, is not a plan, or has a version unknown to this warpsight.
         WarpsightError: when it cannot be read.
     """
     name = os.fspath(path)
@@ -195,7 +195,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable, which a rename alone does not; a no-op where folders cannot be synchronized."""
+    """Make the names in a folder durable, which a rename alone does not do. Does nothing if folders cannot be synchronized."""
     if os.name != "posix":
         return
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,6 +1,6 @@
 """The points of a program: the instructions at which its warps can be delayed.
 
-A run with patches that note each instruction when it is first executed finds them: what is found is what can be patched.
+They are found in a run with patches that note each instruction when it first executes, so every point found can be patched.
 The Sanitizer patches memory accesses, barriers, mbarriers, bulk and asynchronous copies, cluster barriers, matrix products of
 warp groups, shuffles and the start and end of blocks. It has no patches for fences, `bar.arrive`, votes or tensor memory: at
 these, as at any other instruction, the NVBit tool delays warps.
@@ -47,7 +47,7 @@ class DiscoveredPoints:
 
     Attributes:
         points: in the order of their kernels and offsets; code: the checksums of all code under their names.
-        exit_code: of the program; notes: what went wrong.
+        exit_code: exit code of the program; notes: problems.
     """
 
     points: tuple[Point, ...]
@@ -61,7 +61,7 @@ class Chosen:
     """Which points are selected; an empty condition selects all.
 
     Attributes:
-        kinds: of :data:`_KIND_NAMES`; opcodes: patterns such as `LDG*`; kernels: patterns of mangled or demangled names.
+        kinds: names from :data:`_KIND_NAMES`; opcodes: patterns such as `LDG*`; kernels: patterns of mangled or demangled names.
         sources: `FILE`, `FILE:LINE` or `FILE:LOW-HIGH`, of any line of the source chain; FILE may lack folders in front.
     """
 
@@ -103,8 +103,8 @@ def discover(
     Args:
         program: the command line; it keeps its terminal.
         kernels: patterns of names; modules without such a kernel run unpatched. None: all.
-        instructions: regular expressions on the text of instructions; those of the kernels that ran are points where one is found
-            in them, executed or not, and `*` stands for all. They need NVBit. None: what the Sanitizer patches.
+        instructions: regular expressions on the text of instructions; matching instructions of the kernels that ran become
+            points, executed or not; `*` matches all. This needs NVBit. None: the instructions that the Sanitizer patches.
 
     Raises:
         StartError, WarpsightError: as :func:`~warpsight.sass.events.tracing.trace`.

@@ -44,14 +44,14 @@ def plan_of(
     first: Sequence[Point] = (),
     **rule: Any,
 ) -> Plan:
-    """A plan with the chosen points of a run: first those of `first`, chosen or not, and accesses before others.
+    """A plan with the chosen points of a run: those in `first` come first, even if not chosen, and accesses before others.
 
     Args:
         command: the program.
-        found: what its run showed.
-        chosen: which points are taken.
+        found: the points that its run found.
+        chosen: which points to take.
         where: which warps wait.
-        first: the most suspicious.
+        first: the most suspicious points.
         rule: mode, seed, probability, floor_ns, ceiling_ns.
 
     Raises:
@@ -89,7 +89,7 @@ def by_priorities(made: Plan, depth: int) -> PrioritySchedule:
     """The plan with waits by priorities; a run without waits counts the steps of its warps.
 
     Raises:
-        StartError, WarpsightError: as :func:`replay`; also when no warp comes to a point.
+        StartError, WarpsightError: as :func:`replay`; also when no warp reaches a point.
     """
     probe = msgspec.structs.replace(
         made, mode="pct", depth=1, steps=1, probability=1.0, floor_ns=0, ceiling_ns=0
@@ -126,11 +126,12 @@ def provoked(
     """The effect of delays at a program's points, from a randomized experiment.
 
     Args:
-        program: the command line, which fails by its exit code or, with `same_output`, by other output than without delays.
-        kernels: patterns of those that are delayed.
-        first: suspicious points; where there are some, a plan of these alone is tried.
-        seconds: at most.
-        same_output: compare what it prints.
+        program: the command line; a run fails if its exit code is not 0 or, with `same_output`, if its output differs from that
+            without delays.
+        kernels: patterns of the kernels to delay.
+        first: suspicious points; if there are any, a plan of only these is also tried.
+        seconds: most seconds to run.
+        same_output: compare its output.
     """
     found = points.discover(program, kernels)
     chosen = [point for point in first if point in found.points]
@@ -161,14 +162,14 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
 
     Args:
         plan_path: the plan.
-        program: the command line; that of the plan when empty.
-        log: where the logs stay (`log.PID`); None: nowhere.
-        changed: find the plan's points in a program whose code is other than the plan's.
+        program: the command line; if empty, that of the plan.
+        log: path prefix of the logs to keep (`log.PID`); None: keep none.
+        changed: find the plan's points in a program whose code has changed.
 
     Raises:
         FormatError: when there is no plan.
         UsageError: when there is no program.
-        StartError, WarpsightError: when the program cannot be started, or something is missing.
+        StartError, WarpsightError: when the program cannot be started, or a requirement is missing.
     """
     used = plan.read(plan_path)
     command = tuple(program) or used.command
@@ -202,21 +203,21 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
 def mapped(old: Plan, found: DiscoveredPoints) -> tuple[Plan, list[str]]:
     """A plan for changed code: each point at its corresponding instruction, and a note on those without one.
 
-    That is the instruction of the same function, kind and operation whose source line is nearest; several of one line correspond
-    in their order. Lines may have moved, so a plan with few points is worth a look at the lines that it now has.
+    This is the instruction of the same function, kind and operation with the nearest source line; several on one line correspond
+    in order. Lines may have moved, so check the new lines of a plan with few points.
     """
     before, after = _by_function(old.points), _by_function(found.points)
     pairs: dict[Point, Point] = {}
     for name, own in before.items():
         pairs |= _aligned(own, after.get(name, []))
     missing = [point for point in old.points if point not in pairs]
-    notes = [f"no instruction of the program corresponds to {_named(point)}" for point in missing]
+    notes = [f"no instruction of the program corresponds to {_point_text(point)}" for point in missing]
     kept = tuple(dict.fromkeys(pairs[point] for point in old.points if point in pairs))
     code = {name: found.code[name] for name in sorted({point.kernel for point in kept})}
     return msgspec.structs.replace(old, points=kept, code=code), notes
 
 
-def _named(point: Point) -> str:
+def _point_text(point: Point) -> str:
     return f"{point.opcode or point.kind} at {point.source[0] if point.source else hex(point.pc)}"
 
 

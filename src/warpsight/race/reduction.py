@@ -1,8 +1,8 @@
-"""`race reduce`: the fewest points, the smallest delay, the fewest warps and CTAs with which a plan still makes a program fail.
+"""`race reduce`: the fewest points, smallest delay, fewest warps and CTAs with which a plan still makes a program fail.
 
-Each is one search (:mod:`warpsight.race.minimal`), in this order, from the plan that the one before ended on. The outcome of
-every run is in a journal; after an interruption the searches are repeated with the recorded outcomes, which leads to the same
-place.
+Each is one search (:mod:`warpsight.race.minimal`), in this order, starting from the plan that the previous one ended with. The
+outcome of every run is in a journal; after an interruption the searches are repeated with the recorded outcomes, which leads to
+the same point.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _REPEATED = 3
 
 
 class ReductionStep(msgspec.Struct, frozen=True):
-    """What one search came to.
+    """The result of one search.
 
     Attributes:
         what: `points`, `delay_ns`, `warps` or `ctas`; before, after: how many, or how long.
-        runs: that it took; confidence: that the answer is right.
+        runs: number of runs; confidence: confidence that the answer is right.
     """
 
     what: str
@@ -56,9 +56,9 @@ class ReduceResult(msgspec.Struct, kw_only=True):
 
     Attributes:
         verdict: `reduced`; `natural`: it fails without any delay; `not reproduced`: the plan does not make it fail.
-        steps: what each search came to; runs: of all; rate: how often runs with the plan fail, estimated.
-        points, delay_ns, where: of the reduced plan, which is in the file `plan`; folder: of the runs.
-        exit_code: of the verb.
+        steps: the result of each search; runs: total number of runs; rate: estimated failure rate of runs with the plan.
+        points, delay_ns, where: those of the reduced plan, which is in the file `plan`; folder: folder of the runs.
+        exit_code: exit code of the verb.
     """
 
     verdict: Verdict
@@ -175,18 +175,18 @@ def reduce(experiment: Experiment, plan: Plan, *, confidence: float = 0.95, dete
     Args:
         experiment: program and folder.
         plan: for example `failing.json` of `stress`.
-        confidence: that each search finds the right answer.
-        deterministic: runs under one plan always end alike; repeat none.
+        confidence: required confidence of each search.
+        deterministic: runs under one plan always have the same outcome, so repeat none.
         warps: warps of a CTA to search; 0: those that waited, if known.
-        ctas: CTAs to search, likewise.
-        points_only: do not search delay, warps and CTAs.
+        ctas: CTAs to search; 0: those that waited, if known.
+        points_only: do not search for the smallest delay, warps and CTAs.
         most_runs: most runs of a search.
         force: start over in a folder that holds a reduction.
         progress: called after each run with the search, the number of runs, and the outcome.
 
     Raises:
-        UsageError: for options that make no sense.
-        WarpsightError: when the program cannot be judged, or the answer is not found in so many runs.
+        UsageError: for invalid options.
+        WarpsightError: when the program cannot be judged, or the runs do not suffice to find the answer.
     """
     if not plan.points or not plan.probability:
         raise UsageError("the plan has no points, or a probability of 0, so there is nothing to reduce")
@@ -195,7 +195,7 @@ def reduce(experiment: Experiment, plan: Plan, *, confidence: float = 0.95, dete
             "steps are counted at a plan's points, so fewer points are another schedule: use mode random"
         )
     if not 0.5 <= confidence < 1:
-        raise UsageError(f"a confidence is from 0.5 to below 1, not {confidence:g}")
+        raise UsageError(f"a confidence must be at least 0.5 and below 1, not {confidence:g}")
     what = {"experiment": "reduce", "version": 1, "oracle": msgspec.to_builtins(experiment.oracle), "plan": digest(plan),
             "confidence": confidence, "deterministic": deterministic, "warps": warps, "ctas": ctas}  # fmt: skip
     with experiment.begin(what, force) as journal:
@@ -218,7 +218,7 @@ def _searched(
     reduction: _Reduction, plan: Plan, warps: int, ctas: int, points_only: bool
 ) -> tuple[Verdict, Plan]:
     """Points, then delay, warps and CTAs."""
-    seen = _seen(reduction.experiment, plan)
+    seen = _waiters(reduction.experiment, plan)
     found = [plan.points[at] for at in seen.get("point", range(len(plan.points)))]
     verdict, made = _reduced(reduction, plan, found)
     if verdict == "not reproduced" and len(found) < len(plan.points):
@@ -233,7 +233,7 @@ def _searched(
     return verdict, made
 
 
-def _seen(experiment: Experiment, plan: Plan) -> dict[str, list[int]]:
+def _waiters(experiment: Experiment, plan: Plan) -> dict[str, list[int]]:
     """Points, warps and CTAs that waited in one run under the plan, from a log; queried once and cached."""
     kept = experiment.folder / "seen.json"
     if experiment.read_log is None:

@@ -1,6 +1,6 @@
 """Repairs of a race: which barrier, fence, scope or wait, on which line.
 
-It follows from the two accesses: who makes them, by which instructions, and what is between them in the trace.
+The repair depends on the two accesses: which threads and instructions make them, and what lies between them in the trace.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class Repairs:
             )
         if files & self._one_way:
             return (
-                f"the same named barrier on both sides: what arrives after {written.words} (bar.arrive) is what has to be waited "
-                f"for before {read.words} (bar.sync)"
+                f"the same named barrier on both sides: arrive at it after {written.words} (bar.arrive), and wait for it "
+                f"before {read.words} (bar.sync)"
             )
         if "atomic" in (first.operation, second.operation) and first.operation != second.operation:
             return f"{_made_atomic(first, second)}, or {first.barrier} between the two"

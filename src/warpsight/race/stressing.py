@@ -1,8 +1,8 @@
 """`race stress`: a designed experiment on whether delays make a program fail.
 
 Runs without delays (the control arm, of the same patched code) and runs with delays of several ceilings are drawn at random, so
-that nothing that drifts can be taken for an effect of delays. Until something fails most runs are delayed; from then on half are,
-and half of those repeat the plan that failed. The evidence (:mod:`warpsight.race.evidence`) is looked at after every run.
+that drift cannot be mistaken for an effect of delays. Until something fails most runs are delayed; from then on half are, and
+half of those repeat the plan that failed. The evidence (:mod:`warpsight.race.evidence`) is evaluated after every run.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ class StressResult(msgspec.Struct, kw_only=True):
 
     Attributes:
         cause: what the experiment is about, `delays` or `memory stress`.
-        verdict, why: in words; confidence: of the verdict and the bound.
-        control, delayed: the two arms; ceilings: the delayed one by ceiling in ns; broken: runs that say nothing.
+        verdict, why: the verdict and its reason in words; confidence: confidence of the verdict and the bound.
+        control, delayed: the two arms; ceilings: the delayed arm by ceiling in ns; broken: runs that cannot be judged.
         outcomes: how often each class of outcome occurred.
         evidence, evidence_natural: e-values, which decide above 1/(1 − confidence).
-        rate_below: the rate of failing of delayed runs or trials that is excluded.
-        plan: the plan that fails most often, empty when none did; example: how it failed; folder: of the experiment.
-        exit_code: of the verb.
+        rate_below: upper bound of the failure rate of delayed runs or trials.
+        plan: the plan that fails most often, empty if none did; example: how it failed; folder: folder of the experiment.
+        exit_code: exit code of the verb.
     """
 
     cause: str
@@ -141,7 +141,7 @@ class State:
 
     @property
     def seconds_left(self) -> float:
-        """At most."""
+        """The most seconds that are left."""
         runs = len(self.ended)
         by_runs = (self.limits.runs - runs) * self.seconds / runs if runs else float("inf")
         return max(0.0, min(self.limits.seconds - self.seconds, by_runs))
@@ -202,14 +202,14 @@ class State:
         if delayed.failures:
             return (
                 "not reproduced",
-                f"{delayed.failures} failures with {self.cause} may be chance; more runs decide",
+                f"{delayed.failures} failures with {self.cause} may be chance; more runs would decide",
             )
         return "not reproduced", "nothing failed"
 
     def best(self) -> tuple[int, int] | None:
         """Ceiling and seed of the plan that fails most often; on ties, the one with the shortest delays.
 
-        How often is estimated from its own runs and, as if that were one run more, from the trials of its ceiling.
+        The failure rate is estimated from the plan's own runs, plus the trials of its ceiling, weighted as one run.
         """
 
         def rate(plan: tuple[int, int]) -> float:
@@ -252,14 +252,14 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
         plan: points, mode, floor, probability and highest ceiling of delays; its seed is not used.
         limits: when to stop without an answer.
         confidence: 1 − α: at most α of experiments end with a wrong "reproduced", "natural" or bound.
-        seed: for the order of runs and their delays.
+        seed: seed for the order of runs and their delays.
         ceilings: in ns; by default 1/100, 1/10 and all of the plan's.
         force: start over in a folder that holds an experiment.
         progress: called after each run.
 
     Raises:
-        UsageError: for options that make no sense.
-        WarpsightError: when the folder holds another experiment, or plans cannot be carried out here.
+        UsageError: for invalid options.
+        WarpsightError: when the folder holds another experiment, or plans cannot be executed on this machine.
     """
     lowest = 1 if plan.mode == "fixed" else max(1, plan.floor_ns)
     ladder = _LADDER[1:] if plan.mode == "memory" else _LADDER
@@ -268,7 +268,7 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
         raise UsageError("the plan has no points, so there is nothing to delay")
     if not 0.5 <= confidence < 1 or not plan.probability or not plan.ceiling_ns or min(ceilings) < 1:
         raise UsageError(
-            "a confidence is from 0.5 to below 1, and a plan to stress needs a probability and a ceiling above 0"
+            "a confidence must be at least 0.5 and below 1, and a plan to stress needs a probability and a ceiling above 0"
         )
     experiment.stop.clear()
     progress = progress or (lambda _: None)

@@ -21,7 +21,7 @@ class Access:
 
     Attributes:
         operation: load, store, atomic, or racecheck's read or write; frames: its source chain, innermost first.
-        who: block and thread, where known; sass: the instruction.
+        who: block and thread, if known; sass: the instruction.
     """
 
     operation: str
@@ -61,8 +61,8 @@ class Suspect:
     """Two racing accesses, or one that comes too late (`second` is None).
 
     Attributes:
-        kernel, space: where; reason: why they race; found_by: the detectors.
-        repair: what would order them, on which line; race: as the event trace has it.
+        kernel, space: the kernel and the memory space; reason: why they race; found_by: the detectors.
+        repair: what would order them, and on which line; race: the race in the event trace.
     """
 
     kernel: str

@@ -59,7 +59,7 @@ def _same_file_system(pid: int) -> bool:
 
 
 def door(pid: int) -> Path | None:
-    """The socket on which a dormant process listens; None if it has none."""
+    """The socket on which a dormant process listens, or None."""
     try:
         owner = Path(f"/proc/{pid}").stat().st_uid
     except OSError:
@@ -91,7 +91,7 @@ def knock(path: Path, message: str) -> str:
         ) from None
     if not answer.startswith("ok"):
         raise WarpsightError(
-            f"the process cannot be recorded: {answer.removeprefix('no ') or 'it said nothing'}"
+            f"the process cannot be recorded: {answer.removeprefix('no ') or 'it gave no reason'}"
         )
     return answer.removeprefix("ok").strip()
 
@@ -110,7 +110,7 @@ def start(pid: int, launcher: str) -> str:
     """Make a process connect to the launcher listening on a socket; returns the method used.
 
     Raises:
-        WarpsightError: when it cannot be, with what would make it possible.
+        WarpsightError: when that is impossible; the message says what would make it possible.
     """
     _check_allowed(pid)
     waiting = door(pid)
@@ -126,7 +126,7 @@ def start(pid: int, launcher: str) -> str:
             _advice(pid, f"its Python is {found}, and other processes can run code in it only from 3.14 on")
         )
     if not _same_file_system(pid):
-        raise WarpsightError(_advice(pid, "it runs in a container: attach inside of that"))
+        raise WarpsightError(_advice(pid, "it runs in a container: attach from inside it"))
     remote_exec(pid, launcher)
     return "through sys.remote_exec"
 
@@ -176,7 +176,7 @@ def python_version(pid: int) -> tuple[int, int] | None:
 def remote_exec(pid: int, launcher: str) -> None:
     """Run the few lines that start a recording inside CPython 3.14 or newer, through its remote execution.
 
-    They run when its main thread next comes by a call or a loop in Python.
+    They run when its main thread next reaches a call or a loop in Python.
 
     Raises:
         WarpsightError: when the interpreter refuses.
@@ -209,7 +209,7 @@ def remote_exec(pid: int, launcher: str) -> None:
 
 
 def announce(pid: int, launcher: str) -> Path | None:
-    """Leave a note where a process without its own socket is recorded, for `detach`; :func:`withdraw` removes it."""
+    """Leave a note that tells `detach` where a process without its own socket is recorded; :func:`withdraw` removes it."""
     if door(pid) is not None:
         return None
     place = _word(pid)

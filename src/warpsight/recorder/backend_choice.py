@@ -35,7 +35,7 @@ def choose(given: Given) -> BackendChoice:
 
     Raises:
         UsageError: when the backend has no such recorder.
-        WarpsightError: when our own was requested and what it needs is not here.
+        WarpsightError: when our own recorder is requested but a requirement is missing.
     """
     name, recorder = given.get("backend"), given.get("recorder")
     backend = None if name == "auto" else registry.find(name)
@@ -75,7 +75,7 @@ def fitting(given: Given, choice: BackendChoice) -> Given:
     """The options that fit a recorder: unsuitable defaults from a file are dropped, other unsuitable options are refused.
 
     Raises:
-        UsageError: naming one that the recorder would ignore.
+        UsageError: for an option that the recorder would ignore; the message names it.
     """
     kept = given.without([name for name in given.from_file() if not _applies(options.BY_NAME[name], choice)])
     for name, value in kept.values.items():
@@ -113,7 +113,7 @@ def request(backend: Backend, given: Given) -> ToolRequest:
     """The request to a vendor's recorder.
 
     Raises:
-        UsageError: for something it cannot do.
+        UsageError: for options that the vendor's recorder does not support.
     """
     for name in _TOOL_OPTIONS:
         if given.get(name) and name not in backend.tool_options:

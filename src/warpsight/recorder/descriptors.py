@@ -1,4 +1,4 @@
-"""Descriptors of warpsight's own processes: keeps the standard three open, and provides enough of the others."""
+"""Descriptors of warpsight's own processes: keeps the three standard ones open, and allows enough others."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _ENOUGH = 1024
 def fill_standard() -> None:
     """Open closed descriptors 0, 1 and 2 on /dev/null: otherwise one of our files could become someone's output.
 
-    Standard output is opened for reading, so that a result that is written to it is an error, not lost. Programs that are started
-    from here find them closed as they would without us.
+    Standard output is opened for reading, so that writing a result to it is an error and not a silent loss. Programs started from
+    here still find them closed.
     """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return

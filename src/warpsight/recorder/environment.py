@@ -1,4 +1,4 @@
-"""The environment of recorded programs: variables that load the recorder and configure where and what to record."""
+"""The environment of recorded programs: variables that load the recorder and say where and what to record."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
 
 
 def python_path(present: str) -> str:
-    """PYTHONPATH with the hook for `--ranges torch` first: torch operators become NVTX ranges, in an unchanged program."""
+    """PYTHONPATH with the hook for `--ranges torch` in front; it turns torch operators into NVTX ranges without changes."""
     parts = [part for part in present.split(os.pathsep) if part and part != _HOOK_FOLDER]
     return os.pathsep.join([_HOOK_FOLDER, *parts])
 

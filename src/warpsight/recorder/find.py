@@ -14,7 +14,7 @@ def socket_of(what: str) -> str:
     """The socket of the recording named by a process id (of a recorded process or its launcher) or by its folder.
 
     Raises:
-        WarpsightError: when there is none, or it may not be looked at.
+        WarpsightError: when there is none, or it is not accessible.
     """
     path = Path(what)
     if what.isdigit() and not path.exists():
@@ -28,10 +28,10 @@ def socket_of(what: str) -> str:
 
 
 def socket_of_process(pid: int) -> str:
-    """The same for a process.
+    """The socket of the recording that a process belongs to.
 
     Raises:
-        WarpsightError: when it does not exist, may not be looked at, or is not recorded.
+        WarpsightError: when it does not exist, is not accessible, or is not recorded.
     """
     for candidate in (pid, *_children(pid)):
         found = environment(candidate).get(SOCKET)
@@ -54,8 +54,8 @@ def environment(pid: int) -> dict[str, str]:
         raise WarpsightError(f"there is no process {pid}") from None
     except PermissionError:
         if os.geteuid() == 0:
-            raise WarpsightError(f"process {pid} may not be looked at, not even by root: it is protected, or in another "
-                                 "namespace of users") from None  # fmt: skip
+            raise WarpsightError(f"process {pid} cannot be inspected, even by root: it is protected, or in another "
+                                 "user namespace") from None  # fmt: skip
         raise WarpsightError(f"process {pid} is another user's: run this as its user or as root") from None
     pairs = (os.fsdecode(part).partition("=") for part in data.split(b"\0") if b"=" in part)
     return {name: value for name, _, value in pairs}

@@ -1,10 +1,9 @@
 """Recording that starts and stops on all ranks of a job at the same step or time, for `warpsight cluster trigger`.
 
-The request is a file in the folder of the job, which all ranks can read because they write there; nothing listens on a network
-and nothing runs beside the job. Each launcher looks for it, does it, and leaves a file in its own folder that says so.
-
-Rejected: requests over each launcher's socket (only its own host reaches it); polling each rank's step from outside (a step can
-be shorter than a poll): the processes count steps themselves and switch inside of `ws.step()`.
+The request is a file in the folder of the job, which all ranks can read because they write there; nothing listens on a network or
+runs beside the job. Each launcher looks for the file, carries out the request, and reports in a file in its own folder. We
+rejected requests over each launcher's socket, which is reachable only from its own host, and polling each rank's step from
+outside, because a step can be shorter than a poll. Instead, the processes count steps themselves and switch inside `ws.step()`.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class TriggerRequest:
-    """When to record: from a time on, for some seconds, or from a step on, for some steps.
+    """When to record: for some seconds from a time on, or for some steps from a step on.
 
     Attributes:
         id: Distinguishes requests.
         at: Begin, seconds of the wall clock; None with steps.
-        seconds: Length; 0 to the end.
-        step: Steps that have ended when it begins, from 1; None with a time.
-        steps: How many are recorded; 0 to the end.
+        seconds: Length; 0: to the end.
+        step: Number of steps that have ended when recording begins, from 1; None with a time.
+        steps: How many are recorded; 0: to the end.
     """
 
     id: str
@@ -60,7 +59,7 @@ class Taken:
         id: The request.
         processes: How many processes it records.
         late: How many of them were past the step.
-        late_s: By how much the request was read after its time, s.
+        late_s: How long after its time the request was read, s.
     """
 
     id: str
@@ -88,7 +87,7 @@ def taken(folder: Path) -> Taken | None:
 
 
 class JobTrigger:
-    """Looks for requests and does them."""
+    """Looks for requests and carries them out."""
 
     def __init__(self, folder: Path, loop: DrainLoop) -> None:
         """`folder` is the recording's; a job's folder is its parent."""
@@ -103,7 +102,7 @@ class JobTrigger:
         self._thread = threading.Thread(target=self._run, name="trigger", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start looking for requests."""
         self._thread.start()
 
     def stop(self) -> list[str]:

@@ -50,7 +50,7 @@ def _join(path: str) -> bool:
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Let one process of this user at a time decide who records into a folder."""
+    """Let only one process of this user at a time decide who records into a folder."""
     place = Path(tempfile.gettempdir()) / f"warpsight-locks-{os.getuid()}"
     import hashlib  # loads OpenSSL; most recordings need no lock
 

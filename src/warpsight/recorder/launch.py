@@ -46,7 +46,7 @@ def check_uninterrupted(code: int) -> None:
     """Refuse to run a program again after Ctrl-C, SIGTERM or SIGHUP ended it.
 
     Raises:
-        EndedError: naming the signal.
+        EndedError: when a signal ended it; the message names the signal.
     """
     if code - 128 in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         raise EndedError(code - 128)
@@ -59,7 +59,7 @@ def join_or_serve(path: Path, command: Sequence[str], settings: Settings, *, for
     `joining` is called before the command joins the recording around it.
 
     Raises:
-        WarpsightError: when neither is possible.
+        WarpsightError: when the command can neither join nor start a recording.
     """
     environment = dict(os.environ)
     socket = join.enclosing(environment)
@@ -106,7 +106,7 @@ def check_runnable(program: str) -> None:
     """Refuse a program before asking another process to start it.
 
     Raises:
-        StartError: when it is not found (127), or found and not executable (126).
+        StartError: when it is not found (127) or not executable (126).
     """
     found = shutil.which(program)
     if found is not None:

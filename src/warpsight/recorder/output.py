@@ -46,7 +46,7 @@ def create(path: Path, *, force: bool = False) -> Path:
     """Create an empty folder for a recording (mode 0700) with `raw/` in it, and return its absolute path.
 
     Raises:
-        OutputError: when it exists without `force`, is not ours to replace, lies in a trace, or cannot be made.
+        OutputError: when it exists without `force`, may not be replaced, lies in a trace, or cannot be created.
         UsageError: when the path is empty.
     """
     if not path.name:
@@ -62,7 +62,7 @@ def create(path: Path, *, force: bool = False) -> Path:
         path.mkdir(mode=0o700)
         (path / RAW).mkdir(mode=0o700)
     except OSError as error:
-        raise OutputError(f"{path} cannot be made: {_reason(error)}") from None
+        raise OutputError(f"{path} cannot be created: {_reason(error)}") from None
     return path.absolute()
 
 
@@ -70,7 +70,7 @@ def create_file(path: Path, *, force: bool) -> Path:
     """Create an empty file next to a recording (mode 0600), and return its absolute path.
 
     Raises:
-        OutputError: when it exists without `force`, is a link or no regular file, or cannot be made.
+        OutputError: when it exists without `force`, is a link or not a regular file, or cannot be created.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:

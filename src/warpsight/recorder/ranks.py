@@ -1,8 +1,8 @@
 """The rank and job of this process, from launchers' variables, and the place of its recording.
 
-Ranks of one host record into one folder together (see :mod:`warpsight.recorder.join`). The ranks of a job on several hosts have
-no folder that all of them could complete, so there NAME becomes a folder of recordings, `NAME/rank=00008` for the host whose
-first rank is 8: nothing is copied or merged afterwards, and a host that is lost takes only its own part along.
+Ranks of one host record into one folder together (see :mod:`warpsight.recorder.join`). Ranks on several hosts have no folder that
+all of them could complete, so NAME becomes a folder of recordings: `NAME/rank=00008` for the host whose first rank is 8. Nothing
+is copied or merged afterwards, and a lost host costs only its own part.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def partition(path: Path, environment: Mapping[str, str]) -> Path:
 
 
 def own_partition(path: Path, environment: Mapping[str, str]) -> Path:
-    """The same for a recording started by the program itself: each rank of a job has its own, even on one host.
+    """The folder for a recording started by the program itself: each rank of a job has its own, even on one host.
 
     Raises:
         WarpsightError: as :func:`partition` does.
@@ -89,7 +89,7 @@ def _part(path: Path, rank: int) -> Path:
     try:
         path.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise WarpsightError(f"{path} cannot be made: {error.strerror}") from None
+        raise WarpsightError(f"{path} cannot be created: {error.strerror}") from None
     return path / f"rank={rank:05d}"
 
 

@@ -1,6 +1,6 @@
 """A recording without a command: `python -m warpsight.recorder.serve`.
 
-For `warpsight.record` inside a program and for `record --print-env`. The first line of standard input is
+It serves `warpsight.record` inside a program and `record --print-env`. The first line of standard input is
 `{"path", "settings", "force", "watch"}`; the answer is `{"socket", "folder"}` or `{"error", "exit_code"}`. Then
 `{"do": "statistics"}` and `{"do": "finish"}` are answered, each by one line. When the input ends without a finish
 (the program died), the recording ends by itself once no process is left; with `watch`, a process id, it ends with
@@ -23,8 +23,8 @@ from warpsight.recorder.server import Server
 from warpsight.recorder.summary import RecordingSummary
 
 LATE_OPENCL = (
-    "OpenCL was in use before the recording began, and its loader takes no layer later: nothing of it is recorded. Begin "
-    "before the program's first OpenCL call"
+    "OpenCL was in use before the recording began, and its loader accepts no layer after that, so nothing of it is recorded. "
+    "Begin before the program's first OpenCL call"
 )
 
 

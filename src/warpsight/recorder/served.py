@@ -54,7 +54,7 @@ class Served:
         return {str(name): int(value) for name, value in found.items()}
 
     def opencl_is_late(self) -> None:
-        """Have the trace say, if it gets no device work, that the OpenCL loader was there before the recorder."""
+        """If the trace gets no device work, let it say that the OpenCL loader was loaded before the recorder."""
         self._ask({"do": "opencl is late"})
 
     def finish(self) -> dict[str, Any]:

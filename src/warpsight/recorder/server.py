@@ -168,7 +168,7 @@ class Server:
         """`base` with the variables that make a program connect here.
 
         Raises:
-            UsageError: when another tool already injects itself into CUDA programs.
+            UsageError: when another tool is already injected into CUDA programs.
         """
         self._check_dumps(base)
         out = {**base, **recorder_variables(self.settings, base), SOCKET: self.socket}
@@ -287,7 +287,7 @@ class Server:
         )
 
     def leave(self) -> None:
-        """Stop converting before this process exits, from a thread other than :meth:`finish`'s. Raw data stays for `recover`."""
+        """Stop converting before this process exits; runs in another thread than :meth:`finish`. Raw data stays for `recover`."""
         self._drained.wait()
         if self._converter is not None:
             self._converter.kill()

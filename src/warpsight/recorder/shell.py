@@ -13,7 +13,7 @@ from warpsight.recorder.served import Served
 
 
 def print_environment(path: Path, settings: Settings, *, force: bool) -> None:
-    """Start a server that ends with the calling shell, and print the variables that lead programs to it.
+    """Start a server that ends with the calling shell, and print the variables that connect programs to it.
 
     For `eval "$(warpsight record --print-env -o run.warp)"` in a batch script, before srun, mpirun or a
     container.

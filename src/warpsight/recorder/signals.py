@@ -1,4 +1,4 @@
-"""Signals of the launcher while a program runs: passed on if the program did not receive them itself."""
+"""Signals of the launcher while a program runs: they are passed on if the program did not receive them itself."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ class Signals:
 
     @property
     def restore(self) -> Callable[[], object] | None:
-        """What the program is to do before it begins, so that it finds signals handled as we did; None for nothing."""
+        """The function that the child calls before the program begins, to restore signal handling as we found it; or None."""
         return partial(signal.signal, signal.SIGCHLD, signal.SIG_IGN) if self._childless else None
 
     @contextlib.contextmanager
     def open_for_child(self) -> Iterator[None]:
         """Restore our original signal mask while the program starts, since it inherits the current one.
 
-        A signal that arrives within is remembered by a handler and comes back to :meth:`wait`.
+        A handler remembers signals that arrive inside the block, and :meth:`wait` gets them.
         """
         came: list[int] = []
         # Python sees None for a handler that a preloaded library installed. It could not be restored, so it stays in place.
@@ -100,7 +100,7 @@ class Signals:
             thread.join()
 
     def wait(self, done: Callable[[], bool], act: Callable[[int, bool], None]) -> None:
-        """Until `done()`: call `act(signal, whole_group)` for every signal; `done` is called after each one and on every tick."""
+        """Call `act(signal, whole_group)` for every signal until `done()`, which is called after each signal and each tick."""
         while not done():
             number, code = _next(self._waited, _TICK_S) or (signal.SIGCHLD, 0)
             if number != signal.SIGCHLD:
@@ -113,8 +113,8 @@ def run_to_end(
 ) -> int:
     """Run a program that shares our terminal: its exit code, 128 + signal.
 
-    Signals sent to us go to it, or to all that runs below it, so that a tool outlives its program and reports; what a key on the
-    terminal sends they have themselves. Only the main thread passes signals on.
+    Signals sent to us go to it, or to all processes below it, so that a tool outlives its program and reports. Signals from keys
+    reach them directly. Only the main thread passes signals on.
 
     Raises:
         OSError: when it cannot be started.

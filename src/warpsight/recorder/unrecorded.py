@@ -1,4 +1,4 @@
-"""Processes of the program that use the GPU without the recorder: an empty trace must not look complete.
+"""Processes of the program that use the GPU without the recorder: an empty trace must not look complete because of them.
 
 A driver stays silent when it cannot load the library that a variable names (static TLS used up, a sandbox, a variable that a
 script cleared), and programs can be linked statically against what we would need. So the launcher looks at its descendants once
@@ -37,13 +37,15 @@ def _suspects(name: str) -> list[_Suspect]:
     for one in backends:
         sign = one.recorder().sign()
         if sign is not None and (sign.loader or one not in chosen):
-            found.append(_Suspect(sign, _why(one, sign, chosen=one in chosen)))
+            found.append(_Suspect(sign, _reason(one, sign, chosen=one in chosen)))
     return found
 
 
-def _why(backend: Backend, sign: Sign, *, chosen: bool) -> str:
+def _reason(backend: Backend, sign: Sign, *, chosen: bool) -> str:
     if not chosen:
-        return f"which is recorded when it is asked for: nothing of it is recorded without --backend {backend.name}"
+        return (
+            f"which is recorded only on request: nothing of it is recorded without --backend {backend.name}"
+        )
     return (
         f"but {sign.loader} did not load the recorder into it; nothing of it is recorded. "
         f"Was {sign.variable} removed from its environment?"

@@ -29,8 +29,8 @@ def values(data: npt.NDArray[np.uint8], dtype: str) -> npt.NDArray[Any]:
 def guess(data: npt.NDArray[np.uint8]) -> str:
     """The type that best fits an array's bytes.
 
-    A type makes sense of a value when its magnitude is usual. Where several do, as for halves of float32, the right one has
-    the usual spread of magnitudes.
+    A type fits a value if the resulting magnitude is common. If several types fit, as with halves of float32, the right one gives
+    a typical spread of magnitudes.
     """
     sample = data[:_SAMPLE]
     sample = sample[: len(sample) // 8 * 8]
@@ -85,9 +85,9 @@ class Distance:
     """How two arrays of one type differ.
 
     Attributes:
-        first: index of the first element that differs. differing, elements: how many of how many.
-        wanted, found: the values there. largest: the largest difference in ulps (floats) or units (integers); None where
-            only one of two values is a number. not_numbers: elements where that is so.
+        first: index of the first element that differs. differing, elements: number of differing elements, and of all. wanted,
+            found: the values at `first`. largest: the largest difference in ulps (floats) or units (integers); None if only one
+            of two values is a number. not_numbers: number of such elements.
     """
 
     first: int
@@ -100,7 +100,7 @@ class Distance:
 
 
 def distance(wanted: npt.NDArray[np.uint8], found: npt.NDArray[np.uint8], dtype: str) -> Distance:
-    """How two arrays of bytes, which must differ, differ as elements of a type."""
+    """How two different arrays of bytes differ as elements of a type."""
     size = np.dtype(TYPES[dtype]).itemsize
     elements = -(-len(wanted) // size)
     a, b = _bits(wanted, elements, size), _bits(found, elements, size)

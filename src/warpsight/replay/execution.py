@@ -1,4 +1,4 @@
-"""Runs `warpsight-replay`: again at other addresses if one was taken, under a tool, with a time limit."""
+"""Runs `warpsight-replay`, under a tool and with a time limit, and again at other addresses if one was taken."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def program() -> Path:
     """Path of the replay program.
 
     Raises:
-        WarpsightError: when this installation has none.
+        WarpsightError: when this installation lacks it.
     """
     return _native.needed_beside(
         PROGRAM,
-        f"cannot replay: {PROGRAM} is not there, which a build without CUDA's headers leaves out; install a Linux wheel",
+        f"cannot replay: {PROGRAM} is missing, because a build without CUDA's headers leaves it out; install a Linux wheel",
     )
 
 
@@ -45,7 +45,7 @@ def tool_command(under: str) -> list[str]:
     """The words of `--under`, with the tool's full path first.
 
     Raises:
-        UsageError: when it is empty or no such tool is installed.
+        UsageError: when it is empty or the tool is not installed.
     """
     words = shlex.split(under)
     path = find_tool(words[0]) if words else None
@@ -60,10 +60,10 @@ def run(
     written: WrittenScript, folder: Path, *, under: Sequence[str] = (), timeout: float | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> ReplayResults:  # fmt: skip
-    """Run a script, again at other addresses if a needed one is taken; `variables`: more environment variables.
+    """Run a script, again at other addresses if a needed one is taken; `variables` are additional environment variables.
 
     Raises:
-        WarpsightError: when it cannot be run, runs too long, or an address stays taken.
+        WarpsightError: when it cannot be run, runs too long, or a needed address stays taken.
     """
     command = [*under, str(program()), str(written.script), str(written.data), str(folder)]
     for attempt in range(TRIES):

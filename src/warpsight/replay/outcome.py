@@ -36,10 +36,11 @@ class MemoryDifference:
     """The first difference in an allocation, and its extent.
 
     Attributes:
-        allocation: position in the manifest; address: of the first element that differs; dtype: of its elements.
-        element: its index; wanted, found: the two values; differing of elements differ.
-        largest: ulps (floats) or units; not_numbers: elements of which only one side is a number.
-        operation, kernel: what wrote it, where known.
+        allocation: position in the manifest; address: address of the first element that differs; dtype: type of the elements.
+        element: index of that element; wanted, found: the two values; differing, elements: number of differing elements, and of
+            all.
+        largest: largest difference in ulps (floats) or units; not_numbers: elements of which only one side is a number.
+        operation, kernel: what wrote it, if known.
     """
 
     allocation: int
@@ -74,8 +75,9 @@ class Version:
 
     Attributes:
         name: `recorded`, or what replaces it.
-        verdict: of :data:`EXIT_CODES`. runs: how many. totals_ns: of each run timed as a whole.
-        recorded: differences from the recording; runs_differ: between runs; original: from the first version.
+        verdict: one of :data:`EXIT_CODES`. runs: number of runs. totals_ns: time of each run timed as a whole.
+        recorded: differences from the recording; runs_differ: differences between runs; original: differences from the first
+            version.
         globals: names of module variables that differ from the recording.
     """
 
@@ -100,9 +102,9 @@ class Changed:
     """A replay under another schedule.
 
     Attributes:
-        what: the change (:mod:`.schedule`). verdict: on its outputs, as for the recorded schedule.
-        median_ns, least_ns: measured; None when the GPU reported a failure.
-        predicted_ns: what `simulate` says; None for changes it does not know.
+        what: the change (:mod:`.schedule`). verdict: the verdict on its outputs, as for the recorded schedule.
+        median_ns, least_ns: measured times; None if the GPU reported a failure.
+        predicted_ns: the prediction of `simulate`; None for changes it does not support.
     """
 
     what: str
@@ -125,12 +127,12 @@ class Write:
 
 @dataclass(frozen=True)
 class ReplayOutcome:
-    """What came of a replay.
+    """The outcome of a replay.
 
     Attributes:
-        device: name of the GPU; empty: nothing was executed. failure: what went wrong on it, in words.
-        changes: under other schedules. writes: which operation changed which memory.
-        validation: of order and dependencies. All three only where they were asked for.
+        device: name of the GPU; empty if nothing was executed. failure: what went wrong, in words.
+        changes: outcomes under other schedules. writes: which operation changed which memory.
+        validation: the check of order and dependencies. All three are present only if requested.
     """
 
     device: str
@@ -152,13 +154,13 @@ class ReplayOutcome:
         return self.versions[-1].verdict if self.executed else DRY
 
     def to_json(self) -> dict[str, Any]:
-        """The same as JSON has it."""
+        """The outcome as JSON values."""
         return {"verdict": self.verdict, **asdict(self)}
 
 
 @dataclass(frozen=True)
 class Files:
-    """The contents that a replay compared: recorded, and found by its runs."""
+    """The contents that a replay compared: those of the recording, and those found by its runs."""
 
     manifest: m.Manifest
     written: WrittenScript
@@ -226,7 +228,7 @@ def _difference(
 def version(
     files: Files, found: ReplayResults, number: int, name: str, dtype: str | None, compared: bool
 ) -> Version:
-    """The results of one version's runs. `compared`: the recording has contents to compare with."""
+    """The results of one version's runs. `compared` says whether the recording has contents to compare with."""
     runs = {run for run, version in found.totals if version == number}
     runs |= {run for run, version, _ in found.times if version == number}
     first_rows = [row for row in found.recorded if row.run == 0 and row.version == number]

@@ -52,14 +52,14 @@ class ReplayRequest:
     """The settings of a replay.
 
     Attributes:
-        repeat: runs of each version. operations: first and last to time. stream: the only one to replay.
-        schedule: `fast`; `original`, no operation sooner than it was; `graph`, all operations as one CUDA graph.
-        swaps: `KERNEL=FILE`. under: words of a tool's command line. dtype: of elements, None to guess.
+        repeat: runs of each version. operations: first and last to time. stream: the only stream to replay.
+        schedule: `fast`; `original`, no operation earlier than recorded; `graph`, all operations as one CUDA graph.
+        swaps: `KERNEL=FILE`. under: words of a tool's command line. dtype: type of elements, None to guess.
         device: number of the GPU. timeout: seconds. check_reach: also prove that no access leaves the capsule.
-        changes: of the schedule (:mod:`.schedule`), each measured alone, beside its prediction.
+        changes: changes of the schedule (:mod:`.schedule`), each measured alone, beside its prediction.
         writes: also find which operation changes which memory.
-        validate: also check order and dependencies. dry: execute nothing. scale: of the host's times (`original`).
-        delays: a plan of :mod:`warpsight.race.plan`: warps wait where it says.
+        validate: also check order and dependencies. dry: execute nothing. scale: factor of the host's times (`original`).
+        delays: a plan of :mod:`warpsight.race.plan` that says where warps wait.
     """
 
     repeat: int = 3
@@ -83,7 +83,7 @@ class ReplayRequest:
 def replay(path: Path, request: ReplayRequest) -> ReplayOutcome:
     """Replay a capsule and compare its output with the recording.
 
-    Nothing of the capsule is executed before all of it was checked.
+    The capsule is checked completely before any of it is executed.
 
     Raises:
         CapsuleError: when it is damaged or hostile.
@@ -94,7 +94,7 @@ def replay(path: Path, request: ReplayRequest) -> ReplayOutcome:
 
 
 def replay_trace(trace: StoredTrace, request: ReplayRequest) -> ReplayOutcome:
-    """Replay the same amount of a trace's work in the same order (:mod:`.synthetic`).
+    """Replay a trace's schedule with kernels of the same length (:mod:`.synthetic`).
 
     Raises:
         UsageError: when the request does not fit the trace.
@@ -120,7 +120,7 @@ def _replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
     steps = sequence(capsule.manifest, request.operations, request.stream)
     if request.dry:
         capsule.verify()
-        said = f"{len(capsule.manifest.operations):,} operations; every part of the capsule is whole"
+        said = f"{len(capsule.manifest.operations):,} operations; every part of the capsule is intact"
         return ReplayOutcome("", (), None, (said, *_notes(capsule.manifest)), executed=False)
     for source in (source for module in capsule.manifest.modules for source in module.sources):
         for _ in capsule.chunks(source.contents):  # which nothing else reads
@@ -189,7 +189,7 @@ def _outcome(
 def _with_writes(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -> ReplayOutcome:
     rows = writes(files, files.written, files.folder, request.timeout)
     if rows is None:
-        said = "writes: too much memory and too many operations to look at; choose some with --operations"
+        said = "writes: too much memory and too many operations to check; choose some with --operations"
         return replace(outcome, notes=(*outcome.notes, said))
     first = request.operations[0] if request.operations else 0
     shown = tuple(row for row in rows if row.operation >= first)
@@ -237,14 +237,12 @@ def _reach(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -> Repl
     elif found.outside:
         problem = f"a kernel wrote to {min(found.outside):#x}, which belongs to no allocation of the capsule"
     elif outcome.versions[0].verdict == VARYING:
-        said = (
-            "reach: no write left the capsule; whether a read did, a non-deterministic program does not show"
-        )
+        said = "reach: no write left the capsule; for a non-deterministic program, nothing shows whether a read did"
         return replace(outcome, notes=(*notes, said))
     elif found.between:
         problem = "the outputs depend on memory that belongs to no allocation of the capsule"
     else:
-        said = "reach: no write left the capsule, and no output depends on memory outside of it"
+        said = "reach: no write left the capsule, and no output depends on memory outside it"
         return replace(outcome, notes=(*notes, said))
     return replace(outcome, versions=(replace(outcome.versions[0], verdict=LEFT),), notes=(*notes, problem))
 

@@ -1,8 +1,8 @@
 """A stand-alone reproducer of a capsule: a folder with one program, in CUDA C++ or Python, and the contents as plain files.
 
-It needs the driver and nvcc (or Python) alone: `capsule export X --to cuda`, `--to python`. The program reserves the original
-addresses, uploads, runs the operations in their order on one stream, and compares; it exits with 0 when every byte is the
-recorded one and 4 when not.
+It needs only the driver and nvcc (or Python): `capsule export X --to cuda`, `--to python`. The program reserves the original
+addresses, uploads, runs the operations in their order on one stream, and compares; it exits with 0 if every byte matches the
+recording, and with 4 otherwise.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def export(capsule: Capsule, form: str, folder: Path, *, force: bool = False) ->
     """Write a reproducer to a new folder.
 
     Raises:
-        UsageError: when the folder is there already, the form is not one of :data:`FORMS`, or there is too much to do.
+        UsageError: when the folder exists, the form is not one of :data:`FORMS`, or there are too many operations.
         CapsuleError: when a chunk is damaged.
     """
     if form not in FORMS:

@@ -22,7 +22,7 @@ class Differing:
 
 @dataclass(frozen=True)
 class Wrote:
-    """An operation, in a run one by one, changed a piece between two offsets; `hash`: of the piece afterwards."""
+    """A write found in a run one by one: an operation changed a piece between two offsets; `hash` is that of the new piece."""
 
     run: int
     step: int
@@ -48,13 +48,13 @@ class ReplayResults:
     Attributes:
         device: name and compute capability of the GPU.
         totals: (run, version) -> ns of all operations. times: (run, version, step) -> ns from and to.
-        recorded: pieces that differ from the recording; between: from the first run of the same version; versions: of the
-            second version from the first one.
+        recorded: pieces that differ from the recording; between: pieces that differ from the first run of the same version;
+            versions: pieces in which the second version differs from the first.
         globals: (run, version, global, first byte) that differ from the recording.
         outside: addresses outside of all allocations that were written to.
-        issued: ns at which the host issued each operation of one run, and when it had issued the last, where it was asked for.
+        issued: ns at which the host issued each operation of one run, and had issued the last, if requested.
         notes: what else a reader should know.
-        taken: the address that something else had, and what.
+        taken: an address that was already in use, and by what.
     """
 
     device: tuple[str, tuple[int, int]] | None = None
@@ -77,7 +77,7 @@ def read(path: Path) -> ReplayResults:
     """The results of a replay, including one that stopped early.
 
     Raises:
-        WarpsightError: when there are none, or they are not what the program writes.
+        WarpsightError: when there are none, or they are invalid.
     """
     try:
         return parse(path.read_text("utf-8", "replace").splitlines())

@@ -69,9 +69,9 @@ class ScriptSettings:
     """How a script runs.
 
     Attributes:
-        runs: timed as a whole; timed_runs: with each operation timed. flags: of this module.
-        scale: of the host's times.
-        poison: the byte in memory that belongs to no allocation.
+        runs: runs timed as a whole; timed_runs: runs with each operation timed. flags: flags of this module.
+        scale: factor of the host's times.
+        poison: the byte that fills memory outside of allocations.
         swaps: other modules for functions, by position: the second version.
     """
 
@@ -104,8 +104,8 @@ def write(capsule: Capsule, steps: Steps, settings: ScriptSettings, folder: Path
     """Write the script and the data of a replay to a folder.
 
     Raises:
-        CapsuleError: when a chunk is damaged, or the capsule asks for what a replay does not know.
-        WarpsightError: when the folder's disk has no room.
+        CapsuleError: when a chunk is damaged, or the capsule needs something that a replay does not support.
+        WarpsightError: when there is not enough disk space.
     """
     _check_room(capsule, folder)
     with open(folder / "data", "xb") as file:
@@ -303,7 +303,7 @@ class _Builder:
         unknown = {a.id for a in work.attributes} - _KNOWN_LAUNCH_ATTRIBUTES
         if unknown:
             raise CapsuleError(
-                f"{self.data.capsule.path}: a launch has the attribute {min(unknown)}, which a replay does not know"
+                f"{self.data.capsule.path}: a launch has the attribute {min(unknown)}, which a replay does not support"
             )
         self.bytes += bytes(-len(self.bytes) % 64)
         row["kind"], row["function"], row["shared"] = _LAUNCH, work.function, work.shared_bytes

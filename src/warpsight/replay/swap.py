@@ -28,12 +28,12 @@ def replacements(
     """The modules that replace functions, by position, and their titles.
 
     Args:
-        capsule: where the kernels are.
-        swaps: `KERNEL=FILE` each.
-        folder: for what is compiled.
+        capsule: the capsule with the kernels.
+        swaps: replacements, each as `KERNEL=FILE`.
+        folder: folder for compiled files.
 
     Raises:
-        UsageError: when a kernel or a file is not there, does not compile, or takes other parameters.
+        UsageError: when a kernel or file does not exist, does not compile, or takes other parameters.
     """
     found: dict[int, Replacement] = {}
     names = []

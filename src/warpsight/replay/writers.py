@@ -71,7 +71,7 @@ def _last(files: Files, difference: MemoryDifference, wrote: Sequence[Wrote]) ->
     """Add the last operation that wrote around the first differing element."""
     piece, offset = _place(files, difference)
     around = [w.step for w in wrote if w.run == 0 and w.piece == piece and w.start <= offset < w.end]
-    return _named(files, difference, max(around)) if around else difference
+    return _with_kernel(files, difference, max(around)) if around else difference
 
 
 def _varying(files: Files, difference: MemoryDifference, wrote: Sequence[Wrote]) -> MemoryDifference:
@@ -80,7 +80,7 @@ def _varying(files: Files, difference: MemoryDifference, wrote: Sequence[Wrote])
     for one in wrote:
         after.setdefault((one.step, one.piece), {})[one.run] = one.hash
     varying = [step for (step, _), runs in after.items() if len(runs) < _RUNS or len(set(runs.values())) > 1]
-    return _named(files, difference, min(varying)) if varying else _last(files, difference, wrote)
+    return _with_kernel(files, difference, min(varying)) if varying else _last(files, difference, wrote)
 
 
 def _place(files: Files, difference: MemoryDifference) -> tuple[int, int]:
@@ -89,7 +89,7 @@ def _place(files: Files, difference: MemoryDifference) -> tuple[int, int]:
     return piece, difference.address - int(pieces[piece]["address"])
 
 
-def _named(files: Files, difference: MemoryDifference, step: int) -> MemoryDifference:
+def _with_kernel(files: Files, difference: MemoryDifference, step: int) -> MemoryDifference:
     operation = int(files.written.operations[step])
     if operation < 0:
         return difference

@@ -32,9 +32,9 @@ def probe(
         map_mib: device memory for maps of pending launches.
 
     Raises:
-        UsageError: where a probe says what it cannot, with its file and line.
-        StartError: when there is no such program or it cannot be run.
-        WarpsightError: when something is missing that probes need, or the output exists already.
+        UsageError: for unsupported code in a probe, with its file and line.
+        StartError: when the program does not exist or cannot be run.
+        WarpsightError: when a requirement of probes is missing, or the output exists already.
         FormatError: when the target is not an event trace.
     """
     from warpsight.errors import WarpsightError

@@ -25,7 +25,7 @@ class KernelCode:
     """One section of code of a cubin.
 
     Attributes:
-        cubin: the module; section: index of the section; name: of the kernel, mangled.
+        cubin: the module; section: index of the section; name: mangled name of the kernel.
     """
 
     cubin: Cubin
@@ -54,7 +54,7 @@ class KernelCode:
 
     @cached_property
     def checksum(self) -> str:
-        """SHA-256 of name, architecture and code, its first 16 digits: the same for a kernel in any module."""
+        """The first 16 digits of the SHA-256 of name, architecture and code, the same for a kernel in any module."""
         digest = hashlib.sha256(f"{self.name}\0sm_{self.architecture}\0".encode())
         digest.update(self.code)
         return digest.hexdigest()[:16]
@@ -111,7 +111,7 @@ def choose(found: list[KernelCode], wanted: str | None, where: str) -> KernelCod
     """The kernel with a name: an exact match, mangled or not, otherwise a part of the readable name.
 
     Raises:
-        UsageError: when none or several fit.
+        UsageError: when no kernel or several match.
     """
     if not found:
         raise UsageError(f"{where} has no code")

@@ -19,7 +19,7 @@ class CodePlace:
 
     Attributes:
         frames: the source chain, innermost first; empty without line information.
-        ptx_line, ptx: of a PTX line and of an instruction; 0 and "" when not known.
+        ptx_line, ptx: number and text of the PTX line; 0 and "" if unknown.
         pc: offset of an instruction in its function, -1 for the other levels; sass: its text.
     """
 

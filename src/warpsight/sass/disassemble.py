@@ -30,7 +30,7 @@ def disassemble(
     """Disassemble a cubin: with files and lines (`-g`) and as plain code (`-c`) by default.
 
     Raises:
-        WarpsightError: when nvdisasm is not there, fails, or takes longer than `timeout_s`.
+        WarpsightError: when nvdisasm is missing, fails, or takes longer than `timeout_s`.
     """
     if reason := no_file(cubin):
         raise WarpsightError(f"{cubin}: {reason}")

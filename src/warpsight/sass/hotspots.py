@@ -72,8 +72,8 @@ class SampledKernel(SampleCounts):
     """One sampled function: a kernel, or a device function that was not inlined.
 
     Attributes:
-        name: mangled; demangled: readable; launches: in the requested time, 0 for what is not a kernel.
-        device_ns: their time.
+        name: mangled name; demangled: readable name; launches: number of launches in the requested time, 0 for device functions.
+            device_ns: their time.
         has_lines: whether its module has line information; has_code: whether its code was kept.
     """
 
@@ -97,8 +97,9 @@ class Hotspots(Shown):
     """The answer.
 
     Attributes:
-        kernels: most samples first; samples: of these; dropped, unattributed: of the windows, see table `pc_window`.
-        windows: how many; sampled_ns: their time; cost_ns: processor time of the recorder to collect them.
+        kernels: kernels, most samples first; samples: samples of these; dropped, unattributed: counts of the windows, see table
+            `pc_window`.
+        windows: number of windows; sampled_ns: their time; cost_ns: the recorder's processor time to collect them.
         notes: what the answer lacks, and the remedy.
     """
 
@@ -132,8 +133,8 @@ def hotspots(
 
     Args:
         trace: the trace.
-        rows: which samples.
-        levels: what to sum by, of :data:`LEVELS`.
+        rows: which samples count.
+        levels: levels to sum by, from :data:`LEVELS`.
         most: only this many kernels have places, those with the most samples.
 
     Raises:
@@ -238,6 +239,6 @@ def _notes(kernels: Sequence[SampledKernel], code: KeptCode) -> list[str]:
         )
     if not code.disassembled:
         notes.append(
-            "operations only: nvdisasm, which shows operands, is not here (pip install nvidia-cuda-nvdisasm)"
+            "operations only: nvdisasm, which shows operands, is not installed (pip install nvidia-cuda-nvdisasm)"
         )
     return notes

@@ -23,14 +23,14 @@ class ListingRow:
     """One instruction.
 
     Attributes:
-        index, offset: in its section; text: as nvdisasm prints it.
+        index, offset: position in its section; text: as nvdisasm prints it.
         scheduling: stall count, barriers and wait mask, as `B--2---:R-:W3:-:S04`.
         live: registers, predicates and uniform registers that hold a needed value here.
-        block: its basic block; depth: how many loops are around it; leader: whether it is the block's first.
+        block: its basic block; depth: number of enclosing loops; leader: whether it is the block's first.
         target: offset that a branch, a call or BSSY names.
-        frames: its source lines, innermost first; ptx: line of the PTX, 0 when not known.
-        samples: by stall reason.
-        counts: exact ones; None when none were made.
+        frames: its source lines, innermost first; ptx: line of the PTX, 0 if unknown.
+        samples: samples by stall reason.
+        counts: exact counts; None if there are none.
     """
 
     index: int

@@ -1,6 +1,6 @@
 """`sass mma`: a kernel's matrix instructions, how closely they follow each other, and what waits for their results.
 
-Distances are issue cycles on the shortest path, by the stall counts that the compiler set: what is left when nothing contends.
+Distances are issue cycles on the shortest path, by the compiler's stall counts, which is the minimum without contention.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ class MatrixProduct:
     """One matrix instruction.
 
     Attributes:
-        offset, text, where: in the kernel's section; its line, or "".
-        shape: rows, columns and depth; None where a descriptor in a register has it. types: as the instruction names them.
+        offset, text, where: offset in the kernel's section, text, and line or "".
+        shape: rows, columns and depth; None if it is in a register's descriptor. types: as the instruction names them.
         operations: multiplications and additions of one execution by a warp, or a warpgroup's share; None without a shape.
-        depth: loops around it; executions: by warps, None when not counted.
-        gap: cycles to the next matrix instruction; waiter, distance: what first needs its result, and the cycles until then.
+        depth: number of enclosing loops; executions: executions by warps, None if not counted.
+        gap: cycles to the next matrix instruction; waiter, distance: the first instruction that needs its result, and the cycles
+            until then.
     """
 
     offset: int

@@ -72,11 +72,11 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 def of_this_machine(names: Sequence[str], sampling: bool = False) -> tuple[tuple[str, ...], int]:
     """The metrics to measure on this machine, with `roofline` expanded, and the number of passes.
 
-    Where there is no GPU they are unchecked, and need one pass. They are checked in a process of its own: CUPTI can crash where
-    it does not fit the driver, and the recorder checks again.
+    Without a GPU they are unchecked and count as one pass. They are checked in a separate process, because CUPTI can crash if it
+    does not fit the driver, and the recorder checks again.
 
     Raises:
-        UsageError: for a name that the GPU does not have, and for samples that need several passes.
+        UsageError: for a metric that the GPU lacks, and for samples that need several passes.
     """
     chip = profiler_host.chip_of_device()
     if chip is None:
@@ -92,7 +92,7 @@ def of_this_machine(names: Sequence[str], sampling: bool = False) -> tuple[tuple
 
 
 def chosen(chip: str | None, names: Sequence[str], sampling: bool = False) -> tuple[tuple[str, ...], int]:
-    """The same for a chip; unchecked if no chip is given."""
+    """The metrics to measure on a chip and the number of passes; unchecked if no chip is given."""
     from warpsight.sass.counts.roofline import METRICS
 
     kind = SAMPLING if sampling else RANGES
@@ -136,10 +136,10 @@ def _check(chip: str, name: str, kind: int) -> None:
 
 
 def measured(trace: StoredTrace) -> pa.Table:
-    """Measured values: a row for each metric of each kernel or range, otherwise of each sampled device.
+    """Measured values: a row for each metric of each kernel or range, or of each sampled device.
 
     Raises:
-        WarpsightError: when it measured nothing.
+        WarpsightError: when nothing was measured.
     """
     if trace.count("range_metric"):
         return trace.sql(_RANGES).to_arrow_table()

@@ -168,8 +168,8 @@ def choose(found: list[_RecordedKernel], wanted: str | None, where: str) -> _Rec
     """The first kernel that matches a name, or the first one.
 
     Raises:
-        UsageError: when no kernel's name fits.
-        WarpsightError: when the trace has no code of it.
+        UsageError: when no kernel's name matches.
+        WarpsightError: when the trace lacks the kernel's code.
     """
     fitting = found
     if wanted is not None:
@@ -191,8 +191,8 @@ def launch_of(trace: StoredTrace, name: str, samples: int = 0) -> LaunchConfigur
 
     Args:
         trace: the trace.
-        name: of the kernel, mangled.
-        samples: how many it has, which shows how many multiprocessors were busy.
+        name: the kernel's mangled name.
+        samples: its number of samples, which shows how many multiprocessors were busy.
     """
     rows = trace.sql(_LAUNCH, name=name).fetchall()
     if not rows:

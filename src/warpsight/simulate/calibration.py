@@ -1,7 +1,7 @@
 """A step's time without recording: the recorder's cost removed, or the device's clocks adjusted.
 
-Recording costs time per call, most of it inside the vendor's library, where no recorder can measure it. Where the step's time
-without a recorder is known, that gives the cost: as much per call as makes the re-timed step that long.
+Recording costs time per call, most of it inside the vendor's library, where no recorder can measure it. If the step's time
+without a recorder is known, the cost per call follows: it is the value that makes the re-timed step that long.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _HALVINGS = 14
 def calibrated(program: Program, target_ns: float, step: Callable[[Times], float]) -> Program:
     """The program whose step takes the given time.
 
-    Where the recorded step is longer, its calls become cheaper, and where that is not enough all of the host's code. Where the
-    recorded step is shorter, the device's work changes in proportion. A note says by how much.
+    If the recorded step is longer, its calls become cheaper and, if that is not enough, so does all host code. If the recorded
+    step is shorter, the device's work changes in proportion. A note says by how much.
     """
     recorded = step(solve(program))
     notes = program.notes
@@ -33,16 +33,19 @@ def calibrated(program: Program, target_ns: float, step: Callable[[Times], float
         cost = _solved(lambda x: step(solve(_cheaper(program, x))), target_ns, 0.0, _MOST)
         program = _cheaper(program, cost)
         recorded = step(solve(program))
-        notes = (*notes, f"recording is taken to have cost {cost / 1_000:.1f} µs a call")
+        notes = (*notes, f"recording is assumed to have cost {cost / 1_000:.1f} µs a call")
     if recorded > (1 + _NEAR) * target_ns:
         left = 1 / _solved(lambda x: step(solve(_hosted(program, 1 / x))), target_ns, 1.0, 1 / _LEAST)
         program = _hosted(program, left)
         recorded = step(solve(program))
-        notes = (*notes, f"host code is taken to last {left:.2f} times as long without the recorder")
+        notes = (*notes, f"host code is assumed to last {left:.2f} times as long without the recorder")
     if abs(recorded - target_ns) > _NEAR * target_ns:
         factor = _solved(lambda x: step(solve(_scaled(program, 1 / x))), target_ns, 0.5, 2.0)
         program = _scaled(program, 1 / factor)
-        notes = (*notes, f"device work is taken to last {1 / factor:.3f} times as long without the recorder")
+        notes = (
+            *notes,
+            f"device work is assumed to last {1 / factor:.3f} times as long without the recorder",
+        )
     return program.but(notes=notes)
 
 

@@ -42,8 +42,8 @@ class Change:
         text: As it was written.
         subject: One of :data:`SUBJECTS`.
         pattern: Regular expression; empty: everything.
-        factor: What times are multiplied with.
-        nanoseconds: The time each takes instead; None: `factor` holds.
+        factor: Factor by which times are multiplied.
+        nanoseconds: The time that each takes instead; None: use `factor`.
     """
 
     text: str
@@ -53,7 +53,7 @@ class Change:
     nanoseconds: int | None = None
 
     def matches(self, name: str) -> bool:
-        """Whether the pattern is found in a name, in any case."""
+        """Whether the pattern matches part of a name, ignoring case."""
         return re.search(self.pattern, name, re.IGNORECASE) is not None
 
     def scaled(self, time: float) -> int:
@@ -65,7 +65,7 @@ def parse(text: str) -> Change:
     """Read a what-if.
 
     Raises:
-        UsageError: It names no known subject, or lacks a part that its subject needs.
+        UsageError: when it has no known subject, or lacks a part that its subject needs.
     """
     found = _CHANGE.search(text)
     rest = text[: found.start()] if found else text
@@ -73,7 +73,7 @@ def parse(text: str) -> Change:
     if subject not in SUBJECTS:
         raise UsageError(f"{text!r} is not a what-if: it begins with one of {', '.join(SUBJECTS)}")
     if subject in _TIMED and found is None:
-        raise UsageError(f"{text!r} says no change: end it with /2, *1.5, =10us or =none")
+        raise UsageError(f"{text!r} states no change: end it with /2, *1.5, =10us or =none")
     if subject in _UNTIMED and found is not None and not (subject == "sync" and found["value"] == "none"):
         raise UsageError(f"{text!r}: {subject} takes no time or factor")
     if subject in _NAMED and not pattern:

@@ -30,7 +30,7 @@ _SHORTEST = 2_000
 
 
 def apply(trace: StoredTrace, program: Program, change: Change, lean: int = 0) -> Program:
-    """The program with a change; `lean` -1 and 1 take the assumptions that make it shortest and longest.
+    """The program with a change; `lean` -1 and 1 use the assumptions that make it shortest and longest.
 
     A change that matches nothing adds a note.
     """
@@ -266,7 +266,7 @@ def _batch(trace: StoredTrace, program: Program, change: Change, lean: int) -> P
     )
     shortest = np.minimum(duration[chosen], _SHORTEST)
     duration[chosen] = np.maximum(np.round(duration[chosen] * factor), shortest)
-    note = "batch: device work is taken to grow with the batch, except in ranges of the optimizer"
+    note = "batch: device work is assumed to grow with the batch, except in ranges of the optimizer"
     return program.but(duration=duration, notes=(*program.notes, note))
 
 

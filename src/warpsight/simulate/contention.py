@@ -1,7 +1,7 @@
 """Compute overlapping communication: both share multiprocessors and memory, and a kernel takes longer while a collective runs.
 
-How much longer is read from the recording: kernels of one name and shape that ran alone, against those that ran beside a
-collective. A what-if that moves either changes how long they run side by side, and with it how long they take.
+The recording tells how much longer: kernels of one name and shape that ran alone are compared with those that ran beside a
+collective. A what-if that moves either one changes how long they overlap, and therefore how long they take.
 """
 
 from __future__ import annotations

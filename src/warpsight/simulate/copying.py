@@ -1,6 +1,6 @@
 """Copies within a device, and fills: these run on the multiprocessors, not on the copy engines.
 
-One that moves bytes about as fast as the memory can has its blocks on all multiprocessors, and work beside it waits for those.
+A copy that uses nearly the full memory bandwidth occupies all multiprocessors, so other work waits for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COPIED, _FILLED = 2, 1
 def alone(trace: StoredTrace, program: Program) -> Column:
     """Which device nodes are copies or fills that leave no room for other work (a mask).
 
-    Where the memory's rate is not known, the fastest copy or fill of the recording stands for it.
+    If the memory's rate is unknown, that of the recording's fastest copy or fill is used.
     """
     work = program.graph.work
     rate = np.zeros(len(work))

@@ -34,11 +34,11 @@ _SHORTEST = 1_500
 def factors(trace: StoredTrace, work: Work, name: str, lean: int) -> tuple[Column, str]:
     """The factor of each row's time on the named device, and its derivation.
 
-    Products go with the rate of the matrix units or with the bandwidth, whichever helps less (`lean` -1: more), everything
-    else with the bandwidth. Copies between host and device keep their time, collectives theirs.
+    Products scale with the rate of the matrix units or with the bandwidth, whichever helps less (`lean` -1: more); everything
+    else scales with the bandwidth. Copies between host and device and collectives keep their time.
 
     Raises:
-        UsageError: The device, or those of the trace, are not in the table of peaks.
+        UsageError: when the device, or a device of the trace, is not in the table of peaks.
     """
     tried = (peaks.of_device(one) for one in (_USUAL.get(name.upper(), name), name.upper()))
     other = next((found for found in tried if found is not None), None)

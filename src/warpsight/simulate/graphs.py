@@ -25,7 +25,7 @@ USUAL_GAP = _GAP[1]
 
 
 def captured(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """The program with its launches in graphs: one per range whose name matches, else one per iteration.
+    """The program with its launches in graphs: one per range with a matching name, otherwise one per iteration.
 
     A graph ends at whatever waits for the device. Host code between the launches of a graph does not run again.
     """

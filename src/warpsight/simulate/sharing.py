@@ -25,10 +25,10 @@ _ROUNDS = 4
 def slowed(trace: StoredTrace, program: Program, moved: Column, lean: int) -> Program:
     """The program with kernels slowed by the overlap of the moved ones (a mask over device nodes) with the others.
 
-    A kernel that begins on an idle device spreads its blocks over all multiprocessors. One that begins beside others takes
-    what they leave, with as many blocks on each multiprocessor as fit. A kernel whose blocks no longer find room at once needs
-    further waves, and a wave of few blocks takes less time: they have memory and multiprocessors to themselves. `lean` -1
-    takes all kernels as packed; 1 takes them as spread, and each wave as long as a full one.
+    A kernel that begins on an idle device spreads its blocks over all multiprocessors. One that begins beside others takes what
+    they leave, with as many blocks on each multiprocessor as fit. A kernel whose blocks no longer fit at once needs further
+    waves, and a wave of few blocks takes less time, because they have memory and multiprocessors to themselves. `lean` -1 assumes
+    that all kernels are packed; 1 assumes that they are spread, and that each wave takes as long as a full one.
     """
     room = _Room.of(trace, program)
     if lean == 1:

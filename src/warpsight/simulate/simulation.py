@@ -57,7 +57,7 @@ class Simulated(Shown):
         step: The step's time.
         recorded_ns: Length of the recording.
         predicted_ns: Length of the re-timed one.
-        unexplained_ns: Time in which device work began later than everything the model knows of; it stays as it was.
+        unexplained_ns: Delays of device work that the model cannot explain; they stay as recorded.
         program: The changed program.
         times: When everything happens in it.
         result: Tables `summary`, `steps` and `kernels`, and notes.
@@ -89,11 +89,11 @@ def simulate(
 ) -> Simulated:
     """Re-time the chosen rows of a trace with what-ifs (:mod:`.change`), applied in sequence.
 
-    Without what-ifs the answer is the recording itself. With `step_ns`, the step's time when nothing records it, the cost of
-    recording is taken out first (:mod:`.calibration`).
+    Without what-ifs the answer is the recording itself. With `step_ns`, the step's time without recording, the cost of recording
+    is removed first (:mod:`.calibration`).
 
     Raises:
-        UsageError: A what-if cannot be read.
+        UsageError: for an invalid what-if.
     """
     asked = tuple(parse(text) for text in what)
     base = trace.kept.get(("program", rows.key()), lambda: build(trace, rows))
@@ -107,7 +107,7 @@ def simulate(
     was = steps.recorded(base)
     shared = contention.measured(trace, base, was) if asked else None
     if shared is not None:
-        note = f"kernels take {shared.usual:.0%} longer beside collectives, as those of the recording that ran alone show"
+        note = f"kernels take {shared.usual:.0%} longer beside collectives, compared with those that ran alone in the recording"
         runs = {
             lean: contention.applied(program, base, shared).but(notes=(*program.notes, note))
             for lean, program in runs.items()

@@ -49,7 +49,7 @@ def write(trace: StoredTrace, found: Simulated, path: str | os.PathLike[str], fo
                 rows = clock.moved(rows)
             writer.add(table, rows)
         what = "; ".join(change.text for change in found.changes) or "nothing"
-        cause = f"times are those of a simulation in which this is different: {what}"
+        cause = f"times come from a simulation with this change: {what}"
         writer.add(
             "loss", [{"source": "simulate", "kind": "times", "cause": cause, "count": 0, "severity": "note"}]
         )

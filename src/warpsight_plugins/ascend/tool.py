@@ -1,4 +1,4 @@
-"""Huawei's msprof. It ends with its own exit code, so the program's is written separately."""
+"""Huawei's msprof. It exits with its own code, so the program's exit code is written separately."""
 
 from __future__ import annotations
 

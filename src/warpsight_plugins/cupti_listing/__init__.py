@@ -1,6 +1,6 @@
 r"""The text listings of CUPTI's own samples (`activity_trace`, …), in the form of CUDA 8 to 11 and the one since 12.
 
-After `helper_cupti_activity.h` and the samples before it:
+The forms follow `helper_cupti_activity.h` and the samples before it:
 
     CONCURRENT_KERNEL [ 100, 160 ] duration 60, "_Z3addPi", correlationId 7
     \tgrid [ 8, 1, 1 ], block [ 128, 1, 1 ], cluster [ 0, 0, 0 ], sharedMemory (static 0, dynamic 16)

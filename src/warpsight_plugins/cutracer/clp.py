@@ -1,7 +1,7 @@
 """CLP archives of an instruction trace, unpacked and made by `clp-s` of the CLP project (wheel `yscope-clp-core`, extra `clp`).
 
-CUTracer's `kernel.clp` is what `clp-s c --single-file-archive` leaves: a folder with one archive file, or that file. The layout
-changes with clp-s, so the tool that writes it reads it; `--ordered` gives the records in the order they were written.
+CUTracer's `kernel.clp` is the output of `clp-s c --single-file-archive`: a folder with one archive file, or that file. The layout
+changes with clp-s, so clp-s itself reads it; `--ordered` gives the records in the order in which they were written.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _TIMEOUT_S = 3600
 
 
 def source_of(path: Path | str) -> Source:
-    """A source of a trace's records; an archive is unpacked to a private temporary folder, which goes when it is closed.
+    """A source of a trace's records; an archive is unpacked to a private temporary folder, which is removed when it is closed.
 
     Raises:
-        FormatError: when nothing is there, or an archive cannot be unpacked.
+        FormatError: when nothing is found, or an archive cannot be unpacked.
     """
     source = Source(path)
     archive = _archive(source)
@@ -41,7 +41,7 @@ def pack(records: Path, archive: Path, name: str = "") -> None:
     """Pack an NDJSON file into an archive; errors refer to it as `name`.
 
     Raises:
-        WarpsightError: when clp-s is not there or fails.
+        WarpsightError: when clp-s is missing or fails.
     """
     name = name or str(archive)
     tool = _tool()

@@ -1,6 +1,6 @@
 """Delay configurations: which instructions of which kernels wait, and how long (JSON, version 1.0), read, checked and written.
 
-The layout is CUTracer's, `cluster_seed` of its cluster modes included, so its recorder replays what is written here.
+The layout is CUTracer's, including `cluster_seed` of its cluster modes, so its recorder can replay these files.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def read(path: Path | str) -> Delays:
     """Read and check a configuration.
 
     Raises:
-        FormatError: when it is none, with the place of what is wrong.
+        FormatError: for an invalid configuration, with the place of the error.
     """
     with Source(path) as source, source.open() as file:
         data = file.read(_MOST_BYTES + 1)
@@ -120,7 +120,7 @@ def choose(
     `*` as the only pattern means every instruction. The same seed gives the same choice.
 
     Raises:
-        UsageError: for a delay or probability out of range, or when no instruction fits.
+        UsageError: for a delay or probability out of range, or when no instruction matches.
     """
     if not 0 <= delay_ns <= _MOST_NS:
         raise UsageError(f"a delay is 0 to {_MOST_NS} ns, not {delay_ns}")

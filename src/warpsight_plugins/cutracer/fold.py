@@ -1,9 +1,9 @@
 """A few fields of every record, folded by all cores into counts and last values, without columns.
 
-Every line is decoded as JSON, so what is wrong with it is noticed as by :class:`~.trace_file.TraceFile`; only the fields asked
-for become objects. A large uncompressed file is cut at line borders into as many parts as there are cores, each folded by a
-forked child. A file with a record that is not as usual (a field of another type, an unknown record type, damage) is left to
-:class:`~.trace_file.TraceFile`, which says what is wrong or reads it anyway.
+Every line is decoded as JSON, so errors are noticed as in :class:`~.trace_file.TraceFile`, but only the requested fields become
+objects. A large uncompressed file is cut at line borders into as many parts as there are cores, each folded by a forked child. A
+file with an unusual record (a field of another type, an unknown record type, damage) is left to :class:`~.trace_file.TraceFile`,
+which reports the error or reads it anyway.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def fold(
         source: An NDJSON trace, compressed or not.
         fields: Fields of :data:`records.FIELDS` that the fold needs.
         start: Makes an empty state.
-        take: Makes the fold, given what the first line says of the kernel.
+        take: Makes the fold, given the first line's description of the kernel.
     """
     if not set(fields) <= set(records.FIELDS):
         return None

@@ -1,7 +1,7 @@
 """Instruction histograms, CUTracer's CSV `warp_id,region_id,instruction,count`: writing and reading.
 
 A clock read (`CS2R … SR_CLOCKLO`) begins a region of its warp, the next one ends it. The clock read that begins a region counts
-among its instructions, the one that ends it does not. A region that the trace leaves open counts as far as it goes.
+among its instructions, the one that ends it does not. A region still open at the end of the trace counts up to there.
 """
 
 from __future__ import annotations

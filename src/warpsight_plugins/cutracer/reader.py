@@ -109,7 +109,7 @@ class _Reading:
             self._events(events)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise self._source.error(
-                f"a record of lines {first} to {last} is does not match its type: {error!r}", line=first
+                f"a record in lines {first} to {last} does not match its type: {error!r}", line=first
             ) from None
 
     def _decoded(self, chunk: Chunk) -> Iterator[tuple[int, dict[str, Any]]]:

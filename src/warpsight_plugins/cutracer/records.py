@@ -1,7 +1,7 @@
 """The records of an instruction trace in CUTracer's NDJSON (versions 0.1 to 0.4), each type defined once.
 
-From these types come the columns a chunk is read into, the validation of a record and the published JSON Schema. Fields
-that a later version added, or an older one had, are optional; a field that no version has is an error of the record.
+From these types come the columns a chunk is read into, the validation of a record and the published JSON Schema. Fields that only
+some versions have are optional; a field that no version has is an error.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read one file, the files of a folder, or a bundle.
 
     Raises:
-        FormatError: for damaged XML, a reference to nothing, or a bundle where there is no xctrace.
+        FormatError: for damaged XML, an undefined reference, or a bundle if xctrace is missing.
     """
     from warpsight_plugins.instruments.export import exported
     from warpsight_plugins.instruments.tables import InstrumentsReader

@@ -109,7 +109,7 @@ def _resolve(
     reference = element.get("ref")
     if reference is not None:
         if reference not in known:
-            raise source.error(f"refers to id {reference!r}, which no earlier cell has")
+            raise source.error(f"refers to id {reference!r}, which no earlier cell defines")
         return known[reference]
     if element.tag == "sentinel":
         return None

@@ -64,6 +64,6 @@ def exported(source: Source) -> Iterator[list[Path]]:
 def _run(source: Source, command: list[str]) -> str:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
+        said = [line for line in done.stderr.splitlines() if line.strip()] or ["it gave no reason"]
         raise source.error(f"xctrace export ended with code {done.returncode}: {said[-1].strip()}")
     return done.stdout

@@ -12,7 +12,7 @@ _VENDOR_ID = 0x8086
 
 
 def devices(root: Path) -> list[Device]:
-    """Every Intel GPU on the bus, graphics of the processor included."""
+    """Every Intel GPU on the bus, including graphics integrated into the processor."""
     found = list(pci.devices(_VENDOR_ID, root=root / "bus/pci/devices"))
     known = _discovered() if found else {}
     return [_device(one, known.get(one.address, {}), root) for one in found]

@@ -1,4 +1,4 @@
-"""MetaX GPUs: the bus; names from mx-smi."""
+"""MetaX GPUs, found on the PCI bus; names come from mx-smi."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def variables(library: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def requirement() -> Requirement | None:
-    """Libmcpti."""
+    """The library libmcpti."""
     return Requirement(
         mcpti.usable(),
         f"{mcpti.LIBRARY} of API version {mcpti.OLDEST} or newer, and there is none in $MACA_PATH/lib, LD_LIBRARY_PATH or "

@@ -1,4 +1,4 @@
-"""Where MetaX' libmcpti is and which version; the recorder (native/maca/find_mcpti.cpp) looks there too."""
+"""Where MetaX' libmcpti is, and its version; the recorder (native/maca/find_mcpti.cpp) looks in the same places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MetaX' mcTracer. Its exit code is undocumented, so the program's is written separately."""
+"""MetaX' mcTracer. Its exit code is undocumented, so the program's exit code is written separately."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """MetaX' mcTracer: Chrome JSON of device work, `mc…` API calls and mcTX ranges.
 
-MetaX publishes no description of the file. The reader goes by what tools that consume it rely on: trace events in
+MetaX publishes no description of the file. The reader relies on what other tools that read it expect: trace events in
 microseconds, device work with a stream among its arguments, CUDA's names of copies and fills.
 """
 

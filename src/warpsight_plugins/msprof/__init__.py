@@ -1,7 +1,7 @@
 """Ascend's msprof and torch_npu: timelines, summaries and databases.
 
 `trace_view.json`, `msprof_*.json` and CANN 6's `task_time_*.json`; `op_summary`, `kernel_details` and `task_time` CSV;
-`msprof_*.db` and `ascend_pytorch_profiler_*.db`. Columns and fields after Huawei's CANN documents.
+`msprof_*.db` and `ascend_pytorch_profiler_*.db`. Columns and fields follow Huawei's CANN documents.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read one file, or the fullest file of every device's result in a folder.
 
     Raises:
-        FormatError: for a file that is none of the forms, or is damaged.
+        FormatError: for a file that has none of these forms or is damaged.
     """
     del options
     if not source.is_directory:

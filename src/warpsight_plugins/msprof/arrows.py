@@ -1,4 +1,4 @@
-"""Arrows from calls of CANN to their tasks: timelines of early 2024 join them by these only."""
+"""Arrows from calls of CANN to their tasks: timelines of early 2024 join them only by these."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def read_table(source: Source, target: Target) -> None:
     """Read one file.
 
     Raises:
-        FormatError: when its columns are none of the tables', or a value is not a number.
+        FormatError: when its columns belong to none of the tables, or a value is not a number.
     """
     if not is_trace(source.head):
         raise source.error("does not have the columns of op_summary, kernel_details or task_time")

@@ -91,7 +91,7 @@ class MsprofRecording:
     def part(self, connection: int | None, row: dict[str, Any]) -> bool:
         """Whether a task is part of a collective: a wait for another rank, a transfer, a reduction.
 
-        The first part says on which stream the collective ran and what launched it.
+        The first part gives the collective's stream and launching call.
         """
         if connection is None or connection not in self.collectives:
             return False
@@ -101,7 +101,7 @@ class MsprofRecording:
     def collective(
         self, operation: str, row: dict[str, Any], *, number: int, count: int, dtype: str, group: str
     ) -> None:
-        """A collective from its first task to its last, as one piece of device work; takes `row` if it has no parts."""
+        """A collective from its first task to its last, as one piece of device work; if it has no parts, `row` is used."""
         first = self._parts.get(number, row)
         work = {**row, **{key: value for key, value in first.items() if key not in ("start", "duration")}}
         self.rows.add("kernel", **work, name_id=self.target.name(operation), shape_id=None, graph_level=False)

@@ -116,7 +116,7 @@ class _Reader:
         self._recording.close()
         if self._left_out:
             said = ", ".join(f"{layer} ({count:,} events)" for layer, count in sorted(self._left_out.items()))
-            self._target.note(f"layers that repeat or sum up device work were not imported: {said}")
+            self._target.note(f"layers that repeat or summarize device work were not imported: {said}")
 
     def _task(self, event: TraceEvent) -> None:
         args = event.args

@@ -1,8 +1,8 @@
 """AMD's recorders: rocprofv3 (JSON, CSV, rocpd SQLite), rpd_tracer (RPD SQLite) and rocprof (JSON, CSV), rocprofv2 (CSV).
 
-JSON after rocprofiler-sdk's `cxx/serialization.hpp`, CSV after its `generateCSV.cpp` and the documents of rocprof and rocprofv2,
-rocpd after `rocprofiler-sdk-rocpd/rocpd_tables.sql` 3.0 to 4.1 (times inline, or in a table of their own). rocprofv3's PFTrace is
-a Perfetto trace: the reader of that format takes it, and knows its categories.
+JSON follows rocprofiler-sdk's `cxx/serialization.hpp`, CSV its `generateCSV.cpp` and the documents of rocprof and rocprofv2, and
+rocpd `rocprofiler-sdk-rocpd/rocpd_tables.sql` 3.0 to 4.1 (times inline, or in a separate table). rocprofv3's PFTrace is a
+Perfetto trace: the Perfetto reader reads it and knows its categories.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read one file, or the files of one run's folder.
 
     Raises:
-        FormatError: for a file that is none of the forms, or is damaged.
+        FormatError: for a file that has none of these forms or is damaged.
     """
     del options
     if source.is_directory:

@@ -62,7 +62,7 @@ def read_table(source: Source, target: Target) -> None:
     """Read one file.
 
     Raises:
-        FormatError: when its columns are none of rocprof's traces, or a value is not a number.
+        FormatError: when its columns do not belong to rocprof's traces, or a value is not a number.
     """
     role = _role(csv_columns.header(source.head))
     if role is None:

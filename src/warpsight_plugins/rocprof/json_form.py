@@ -182,7 +182,7 @@ def read_document(source: Source, target: Target) -> None:
     """Read a document.
 
     Raises:
-        FormatError: when it is damaged, or no rocprofv3 JSON.
+        FormatError: when it is damaged or not rocprofv3's JSON.
     """
     with mapped(source) as data:
         document = decode(source, data, _Document)

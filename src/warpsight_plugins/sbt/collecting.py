@@ -96,7 +96,7 @@ class Collected:
     unplaced: int
 
     def permuted(self, order: Column) -> Collected:
-        """In another order."""
+        """The collected events in another order."""
         return replace(self, events=permuted(self.events, order))
 
 

@@ -1,8 +1,8 @@
 """The event section as columns: found, decoded and encoded without a loop over events.
 
-Where an event begins is known only when the one before it has been read. :func:`starts` walks from many places at once,
-each the first from which a number of events with known types and flags follow. A walk whose guess was wrong is repeated
-from where the one before it ended, until each begins where the one before it ends: then all are the true one.
+The start of an event is known only once the previous event has been read. :func:`starts` walks from many guesses at once, each
+the first place from which a number of events with known types and flags follow. A walk with a wrong guess is repeated from the
+end of the previous walk, until each walk begins where the previous one ends: then all are correct.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class SbtEvents:
         return SbtEvents(*columns)
 
     def followed_by(self, other: SbtEvents) -> SbtEvents:
-        """These events and then others."""
+        """These events followed by others."""
         here = len(self)
         shifts = {"kernel_rows": here, "memory_rows": here, "stack_rows": here, "stack": len(self.blobs)}
         columns = {
@@ -203,7 +203,7 @@ def _joined(data: Column, begin: Column, size: Column) -> Column:
 def starts(window: _EventBytes, limit: int) -> tuple[Column, int]:
     """The index of the number that starts each of the first `limit` events, and of the one after them.
 
-    Events that the window does not hold whole are left out.
+    Events only partly in the window are left out.
     """
     numbers = len(window.last)
     found = _one_by_one(window, 0, limit) if numbers < _SMALL else _together(window, limit)
@@ -364,12 +364,12 @@ def _blobs(data: Column, begin: Column, end: Column) -> tuple[Column, list[bytes
 
 
 def read(data: Column, at: int, end: int, base: int, count: int) -> Iterator[tuple[SbtEvents, int]]:
-    """All events of a file from byte `at`, window by window, with the place behind each window's last.
+    """All events of a file from byte `at`, window by window, with the position after each window's last event.
 
-    Ends early, without an error, where the data does: the caller compares the number of events.
+    If the data ends early, so does this, without an error: the caller compares the number of events.
 
     Raises:
-        varint.Overlong: for a number that takes more than ten bytes; its offset is one of the file.
+        varint.Overlong: for a number of more than ten bytes; its offset counts from the start of the file.
     """
     previous, wide = base, WINDOW_BYTES
     while count > 0 and at < end:

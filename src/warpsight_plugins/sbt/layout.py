@@ -2,7 +2,7 @@
 
 `header(72) [metadata] [devices] [events] strings FF`; sections begin with a type byte, have no length and are found by
 the header's offsets. Numbers outside the header are LEB128 without zig-zag: a time that runs backwards is a difference
-modulo 2^64. TraceSmith's reader checks the magic only and never reads the devices.
+modulo 2^64. TraceSmith's reader checks only the magic and never reads the devices.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SbtHeader:
     reserved: bytes = bytes(7)
 
     def pack(self) -> bytes:
-        """The bytes."""
+        """The header as bytes."""
         return HEADER.pack(
             MAGIC, self.major, self.minor, self.flags, self.size, self.metadata, self.strings, self.devices,
             self.events, self.stacks, self.count, self.compression, self.reserved,

@@ -1,4 +1,4 @@
-"""Launches and ends that TraceSmith's recorders write as two events without a duration, joined again."""
+"""Joins launches and ends, which TraceSmith's recorders write as two events without a duration."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _WAITING = 1 << 20
 class Ready:
     """Events to place.
 
-    `ordinal` is their place in the file, `length` the duration that an end gives (else 0); those that are `alone` only told the
-    length of another and become no row.
+    `ordinal` is their place in the file, `length` the duration that an end gives (else 0); those not `alone` get a row; the
+    others only give the length of another event.
     """
 
     events: SbtEvents

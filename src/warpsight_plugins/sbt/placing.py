@@ -1,4 +1,4 @@
-"""The table of an SBT file's event, and the data to keep beside its row."""
+"""Places each event of an SBT file in a table, and keeps the data that its row cannot hold."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read a file.
 
     Raises:
-        FormatError: for a count that the file cannot hold, an offset outside of it, or a number without an end.
+        FormatError: for a count that the file cannot hold, an offset outside the file, or an unterminated number.
     """
     path = source.local()
     if path.stat().st_size < layout.HEADER.size:
@@ -99,7 +99,7 @@ def _events(
     end = header.strings if header.strings > begin and not salvaging else len(view)
     count = header.count
     if not salvaging and count * layout.SHORTEST_EVENT > end - cursor.at:
-        problem = f"{count:,} events cannot be in the {end - cursor.at:,} bytes of the event section"
+        problem = f"{count:,} events cannot fit in the {end - cursor.at:,} bytes of the event section"
         raise source.error(problem, offset=begin)
     unfinished = salvaging and not count
     base = cursor.number()
@@ -110,10 +110,10 @@ def _events(
     if unfinished:
         source.ended_early(f"it was never finished: {found:,} events were found up to byte {reached:,}")
     elif found < count and not salvaging:
-        problem = f"{count:,} events are announced and {found:,} are there"
+        problem = f"{count:,} events are announced but only {found:,} are present"
         raise source.error(problem, offset=reached)
     elif found < count:
-        source.ended_early(f"{count:,} events are announced and {found:,} are whole")
+        source.ended_early(f"{count:,} events are announced but only {found:,} are complete")
 
 
 def _strings(source: Source, header: SbtHeader, view: memoryview) -> tuple[list[bytes] | None, bool]:

@@ -46,7 +46,9 @@ class Cursor:
         begin = self.at
         length = self.number()
         if length > len(self.data) - self.at:
-            raise Damaged(begin, f"a string of {length:,} bytes where {len(self.data) - self.at:,} are left")
+            raise Damaged(
+                begin, f"a string of {length:,} bytes where only {len(self.data) - self.at:,} are left"
+            )
         value = bytes(self.data[self.at : self.at + length])
         self.at += length
         return value
@@ -56,7 +58,9 @@ class Cursor:
         begin = self.at
         count = self.number()
         if count * smallest > len(self.data) - self.at:
-            raise Damaged(begin, f"{count:,} {what} cannot be in the {len(self.data) - self.at:,} bytes left")
+            raise Damaged(
+                begin, f"{count:,} {what} cannot fit in the {len(self.data) - self.at:,} bytes left"
+            )
         return count
 
 

@@ -1,7 +1,7 @@
 """Traces as SBT files that TraceSmith reads.
 
-A trace that came from an SBT file is written as that file was; of any other, device work, allocations, ranges and the
-program's own events are written, in time order.
+A trace that came from an SBT file is written as that file was; for other traces, device work, allocations, ranges and the
+program's own events are written in time order.
 """
 
 from __future__ import annotations

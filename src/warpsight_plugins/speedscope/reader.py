@@ -38,7 +38,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read a file.
 
     Raises:
-        FormatError: for anything that is not of the schema, with the place in the document.
+        FormatError: for anything that does not follow the schema, with the place in the document.
     """
     from decimal import Decimal
 
@@ -80,7 +80,7 @@ def _profile(target: Target, process: int, number: int, profile: dict[str, Any],
         left = _evented(target, process, thread, profile, frames, scale or 1)
         if left:  # the format asks for a close of every open
             told = f"profile {number}" if name == f"profile {number}" else f"profile {number} ({name})"
-            cause = f"frames of {told} are never closed, so the file is not whole: they are open and end with the profile"
+            cause = f"frames of {told} are never closed, so the file is incomplete: they stay open until the profile's end"
             target.lost(left, cause, "marker")
     elif profile["type"] != "sampled":
         raise ValueError(f"type {profile['type']!r} is neither evented nor sampled")
@@ -96,7 +96,7 @@ def _checked(frame: object, frames: list[Frame]) -> int:
         told = repr(frame) if isinstance(frame, str) else frame
         raise ValueError(f"frame {told} is not a number of shared.frames")
     if not 0 <= frame < len(frames):
-        raise ValueError(f"frame {frame} is named, and shared.frames has {len(frames)}, numbered from 0")
+        raise ValueError(f"frame {frame} is named, but shared.frames has {len(frames)}, numbered from 0")
     return frame
 
 

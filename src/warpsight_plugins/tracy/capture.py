@@ -29,7 +29,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Refuse the capture.
 
     Raises:
-        FormatError: always; it says what to do.
+        FormatError: always; the message says what to do.
     """
     kind = _MAGIC.get(source.head[:4])
     if kind is None:

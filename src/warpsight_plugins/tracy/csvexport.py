@@ -47,7 +47,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read a file.
 
     Raises:
-        FormatError: for the summary of zones, which has no times, and for what csvexport does not print.
+        FormatError: for the summary of zones, which has no times, and for any other file.
     """
     with source.open() as file:
         data = file.read()

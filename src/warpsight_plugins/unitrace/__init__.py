@@ -1,8 +1,8 @@
 """Intel's unitrace and onetrace: Chrome JSON of `--chrome-kernel-logging` and `--chrome-call-logging`.
 
-After pti-gpu's `unitrace/src/chromelogger.h` and `onetrace/unified_tracer.h`. Kernels carry their launch in the name
-(`gemm[SIMD32 {64; 1; 1} {256; 1; 1}]`: groups, then work-items of a group), copies their size; a call is joined to its
-kernels by the flow that starts inside of it.
+The formats follow pti-gpu's `unitrace/src/chromelogger.h` and `onetrace/unified_tracer.h`. Kernels carry their launch in the name
+(`gemm[SIMD32 {64; 1; 1} {256; 1; 1}]`: groups, then work-items of a group), and copies their size. A call is joined to its
+kernels by the flow that starts inside it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m warpsight_plugins.uprobe --output FILE
         [--pid N [--duration S]] [--library PATH]… [--call-graph fp|dwarf] [-- CMD…]
 
-It ends with the program's exit code. Only probes of this run are removed, also when it is interrupted.
+It ends with the program's exit code. It removes only the probes of this run, even if it is interrupted.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _targets(options: argparse.Namespace) -> dict[str, dict[str, int]]:
             raise _Refused(f"there is no process {options.pid}") from None
         except PermissionError:
             raise _Refused(
-                f"process {options.pid} may not be looked into: run as root or as its owner"
+                f"process {options.pid} cannot be inspected: run as root or as its owner"
             ) from None
     else:
         paths = probes.libraries_for(options.program)
@@ -92,7 +92,7 @@ def _probes(group: str, found: dict[str, dict[str, int]]) -> Iterator[list[str]]
     folder = probes.tracefs()
     if folder is None:
         raise _Refused(
-            "tracefs is not there or may not be written: as root, mount -t tracefs nodev /sys/kernel/tracing"
+            "tracefs is missing or not writable: as root, mount -t tracefs nodev /sys/kernel/tracing"
         )
     events: list[str] = []
     failed: list[str] = []

@@ -1,7 +1,7 @@
 """Uprobes on the GPU runtimes' functions: launch stacks of a process without any injected code.
 
-Probes are placed through tracefs and perf takes the stacks, so root is needed. Frames are found by frame pointers. In a
-function without one the kernel skips the caller; `--backend-args "--call-graph dwarf"` finds it, at a higher cost.
+Probes are placed through tracefs and perf takes the stacks, so root is needed. Frames are found by frame pointers. In a function
+without them the kernel skips the caller; `--backend-args "--call-graph dwarf"` finds it at a higher cost.
 
 The GPU's work is not recorded: `warpsight merge` puts the stacks on a GPU trace of the same run.
 """

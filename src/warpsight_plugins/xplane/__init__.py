@@ -1,6 +1,6 @@
 """JAX, XLA and TensorFlow profiles: `xplane.pb`, or the folder `jax.profiler.trace` writes.
 
-Fields after xplane.proto; names of planes, lines and stats after xla's `profiler/utils/xplane_schema.cc` and the GPU collectors
+Fields follow xplane.proto; names of planes, lines and stats follow xla's `profiler/utils/xplane_schema.cc` and the GPU collectors
 (`cupti_collector.cc`, `rocm_collector.cc`).
 """
 

@@ -177,8 +177,8 @@ class _Device:
             if (_whole(found.get("regs")) or 0) > _REGISTERS:
                 if not self._unset:
                     self._target.note(
-                        f"{self._plane.name}: register counts of kernels that no GPU has, as XLA writes them on ROCm where it "
-                        "does not know them: registers and static shared memory of these are 0"
+                        f"{self._plane.name}: impossible register counts of kernels, as XLA writes on ROCm for unknown ones: "
+                        "registers and static shared memory of these kernels were set to 0"
                     )
                 self._unset = True
                 for field in ("regs", "static_shared"):

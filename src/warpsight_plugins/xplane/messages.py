@@ -1,7 +1,7 @@
 """The messages of `xplane.proto` (openxla/xla, third_party/tsl/tsl/profiler/protobuf) as protobuf classes.
 
-Built by hand from the published field numbers, so neither tensorflow nor generated code is needed. Maps are declared
-as what they are on the wire, repeated entries; the lines of a plane stay bytes, so that a plane is read line by line.
+Built by hand from the published field numbers, so neither tensorflow nor generated code is needed. Maps are declared as repeated
+entries, as they are on the wire. The lines of a plane stay bytes, so that a plane can be read line by line.
 """
 
 from __future__ import annotations

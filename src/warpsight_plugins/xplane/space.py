@@ -60,7 +60,7 @@ def read_space(source: Source, target: Target) -> None:
     if not hosts:
         # An XSpace has no end marker; since 2021 its last field is the host names.
         target.note(
-            f"{source.name} does not end with the host's name, as whole profiles do: later planes may be missing"
+            f"{source.name} does not end with the host's name, as complete profiles do: later planes may be missing"
         )
     target.source.update(tool="XLA profiler", clock="ns since 1970")
 
@@ -78,7 +78,7 @@ def _fields(source: Source, data: memoryview) -> Iterator[tuple[int, int, int]]:
             source.ended_early(f"the file ends inside a field at byte {begin:,}")
             return
         if place + length > size:
-            source.ended_early(f"the plane at byte {begin:,} is not whole")
+            source.ended_early(f"the plane at byte {begin:,} is incomplete")
             return
         yield key >> 3, place, place + length
         place += length

@@ -1,8 +1,8 @@
 """Matches each line of ranges with the line of driver calls of the same thread.
 
-XLA's collectors number the driver's calls by the system's thread ids, and the framework's ranges by the library's: one thread has
-two lines. Calls of a thread are inside its ranges, and no range of it begins or ends inside a call; with ranges of another
-thread that would be a rare chance.
+XLA's collectors number the driver's calls by the system's thread ids, and the framework's ranges by the library's, so one thread
+has two lines. Calls of a thread are inside its ranges, and no range of it begins or ends inside a call; with ranges of another
+thread, that would be a rare coincidence.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read a log.
 
     Raises:
-        FormatError: for a version or type that does not exist, or a map that cannot be read.
+        FormatError: for an unknown version or type, or a map that cannot be read.
     """
     with source.open() as file:
         data = file.read()
@@ -79,12 +79,12 @@ def _names(source: Source, options: Options) -> dict[int, str]:
     if path is None:
         return {}
     if not Path(path).is_file():
-        raise source.error(f"the map {path} is not there")
+        raise source.error(f"the map {path} does not exist")
     return function_map.read(Path(path))
 
 
 def nanoseconds(tsc: Column, frequency: int) -> Column:
-    """TSC values as ns, exactly (rounded down): int64."""
+    """TSC values as int64 ns, computed exactly and rounded down."""
     if not len(tsc):
         return np.empty(0, np.int64)
     first = int(tsc.min())

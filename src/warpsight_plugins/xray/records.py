@@ -1,4 +1,4 @@
-"""The records of XRay logs as columns, after llvm/lib/XRay (Trace.cpp, RecordInitializer.cpp, FDRTraceExpander.cpp)."""
+"""The records of XRay logs as columns, following llvm/lib/XRay (Trace.cpp, RecordInitializer.cpp, FDRTraceExpander.cpp)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class XrayRecords:
 
 
 def basic(data: bytes, header: XrayHeader) -> XrayRecords:
-    """Basic ("naive") mode: records of 32 bytes, argument payloads after the record that they belong to."""
+    """Basic ("naive") mode: records of 32 bytes, with argument payloads after their record."""
     body = memoryview(data)[HEADER.size :]
     count, rest = divmod(len(body), _BASIC_RECORD.itemsize)
     rows = np.frombuffer(body, _BASIC_RECORD, count)
@@ -74,7 +74,7 @@ def basic(data: bytes, header: XrayHeader) -> XrayRecords:
         if place >= 0:
             arguments[place] = value
     unknown = int((rows["type"] > 1).sum())
-    damage = f"{rest} bytes after the last whole record" if rest else ""
+    damage = f"{rest} bytes after the last complete record" if rest else ""
     damage = damage or (f"{unknown:,} records of unknown types" if unknown else "")
     return XrayRecords(
         chosen["kind"].astype(np.int64), chosen["function"].astype(np.int64), chosen["tsc"].copy(),
@@ -101,7 +101,7 @@ class _Reader:
         while at + 8 <= end:
             if data[at] & 1:
                 if at + _METADATA_BYTES > end:
-                    self.damage = self.damage or f"a record at byte {at:,} is cut"
+                    self.damage = self.damage or f"a record at byte {at:,} is cut off"
                     return
                 done = self.metadata(at, end)
                 if done <= at:
@@ -177,7 +177,7 @@ class _Reader:
 
 
 def fdr(data: bytes, header: XrayHeader) -> XrayRecords:
-    """FDR mode: from version 3 on, each buffer starts with its extent; before, all have one size."""
+    """FDR mode: from version 3 on, each buffer starts with its extent; in earlier versions, all have the same size."""
     reader = _Reader(data, header)
     at = HEADER.size
     if header.version < 3:
@@ -189,7 +189,7 @@ def fdr(data: bytes, header: XrayHeader) -> XrayRecords:
             reader.buffer(at, min(at + size, len(data)))
             at += size
         if (len(data) - HEADER.size) % size:
-            reader.damage = reader.damage or "the last buffer is cut"
+            reader.damage = reader.damage or "the last buffer is cut off"
         return reader.records()
     buffers = 0
     while at + _METADATA_BYTES <= len(data):
@@ -206,5 +206,5 @@ def fdr(data: bytes, header: XrayHeader) -> XrayRecords:
         reader.buffer(at + _METADATA_BYTES, min(end, len(data)))
         at, buffers = end, buffers + 1
     if not buffers and len(data) > HEADER.size:
-        reader.damage = f"no buffer begins behind the header, in {len(data) - HEADER.size:,} bytes"
+        reader.damage = f"no buffer begins after the header, in {len(data) - HEADER.size:,} bytes"
     return reader.records()

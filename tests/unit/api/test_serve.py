@@ -40,9 +40,7 @@ def test_a_port_that_is_taken_and_a_missing_ui_are_errors_with_their_reason(
     monkeypatch.setattr(serving, "perfetto_ui", lambda: None)
     with ws.open(SLOW) as trace, socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(
-            ws.WarpsightError, match=f"port {port} cannot be listened on: Address already in use"
-        ):
+        with pytest.raises(ws.WarpsightError, match=f"cannot listen on port {port}: Address already in use"):
             trace.serve(port=port)
         with pytest.raises(ws.WarpsightError, match=r"pip install .warpsight\[view\]"):
             trace.serve(perfetto=True)

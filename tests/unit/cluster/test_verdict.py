@@ -201,7 +201,7 @@ def test_collectives_that_cannot_belong_together_are_no_mismatch_and_no_waiting(
     assert rules[0] == "cluster/astray"
     assert not {"cluster/mismatch", "cluster/straggler"} & set(rules)
     assert "is not known" in found.headline
-    assert "the recordings leave some out" in found.findings[0].text
+    assert "the recordings are incomplete" in found.findings[0].text
 
 
 @pytest.mark.parametrize("how", ["gone", "cut"])
@@ -215,7 +215,7 @@ def test_time_that_may_be_waiting_for_a_missing_rank_is_not_called_transfer(tmp_
         part.write_bytes(part.read_bytes()[: part.stat().st_size // 2])
     found = judge(load([tmp_path], LocalExecutor(1)))
     assert "or waits for a rank without a recording" in found.headline
-    assert any("1 of 4 ranks have no recording that can be read (2)" in one.text for one in found.findings)
+    assert any("1 of 4 ranks have no readable recording (2)" in one.text for one in found.findings)
 
 
 def test_steps_are_found_though_the_first_iteration_reduces_other_buckets(tmp_path: Path) -> None:

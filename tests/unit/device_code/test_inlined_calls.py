@@ -257,7 +257,7 @@ TABLE = bytes([1, UNIT, 1, 0, 0, 2, SUBPROGRAM, 0, 0, 0, 0])
     [
         (SMALL, TABLE, ""),
         (SMALL, TABLE[:6], "ends early"),
-        (SMALL, TABLE[:5] + b"\3" + TABLE[6:], "abbreviation 2 is not there"),
+        (SMALL, TABLE[:5] + b"\3" + TABLE[6:], "abbreviation 2 is not defined"),
         (SMALL[:-2] + b"\x80" * 12, TABLE, "a number does not end"),
         (SMALL[:-2] + b"\x80", TABLE, "ends early"),
         (SMALL, TABLE[:8] + bytes([NAME, 0x08]) + TABLE[8:], ""),  # an empty name
@@ -276,4 +276,6 @@ def test_a_unit_that_is_cut_says_how_much_of_it_is_there() -> None:
     for length, there in ((13, 9), (11, 7)):
         problems: list[str] = []
         assert inlined_calls(whole[:length], TABLE, b"", problems) == []
-        assert problems == [f".debug_info: the unit at 0 is damaged (it has 10 bytes, {there} are there)"]
+        assert problems == [
+            f".debug_info: the unit at 0 is damaged (it claims 10 bytes, but {there} are present)"
+        ]

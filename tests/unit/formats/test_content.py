@@ -50,7 +50,7 @@ def test_a_database_that_is_cut_off_is_called_damaged(tmp_path):
     database.close()
     cut = tmp_path / "cut.sqlite"
     cut.write_bytes(whole.read_bytes()[:3000])
-    assert f"damaged SQLite database: 3,000 of its {whole.stat().st_size:,} bytes" in told(cut, tmp_path)
+    assert f"damaged SQLite database: only 3,000 of its {whole.stat().st_size:,} bytes" in told(cut, tmp_path)
     assert "not one that a known profiler writes" in told(whole, tmp_path)
 
 

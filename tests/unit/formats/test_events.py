@@ -78,7 +78,7 @@ def test_a_description_that_is_no_json_is_said(whole: Path) -> None:
     payload = b"{no json"
     with whole.open("ab") as file:
         file.write(struct.pack("<IIQ", 1, zlib.crc32(payload), len(payload)) + payload)
-    assert any("a description is not" in note for note in EventTrace(whole).notes)
+    assert any("an invalid description was left out" in note for note in EventTrace(whole).notes)
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:

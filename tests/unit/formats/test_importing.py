@@ -111,7 +111,7 @@ def test_a_compressed_file_that_ends_early_gives_what_comes_before_and_says_so(t
     path.write_bytes(packed[: len(packed) // 2])
     made = import_files([path], tmp_path / "a.warp")
     (loss,) = made.losses
-    assert loss["severity"] == "lost" and "a.gz is not whole" in loss["cause"]
+    assert loss["severity"] == "lost" and "a.gz is incomplete" in loss["cause"]
     with ws.open(tmp_path / "a.warp") as trace:
         found = kernels(trace)
         assert 0 < len(found) < len(STARTS)

@@ -45,7 +45,7 @@ def test_the_timelines_layers(tmp_path: Path) -> None:
     assert stored(out, text) == [(4096, "HtoD", 43)]
     assert stored(out, "select kind, duration, stream from sync") == [("stream wait event", 1_500, 3)]
     assert stored(out, "select cause from loss") == [
-        ("layers that repeat or sum up device work were not imported: Overlap Analysis (1 events)",)
+        ("layers that repeat or summarize device work were not imported: Overlap Analysis (1 events)",)
     ]
 
 
@@ -259,7 +259,7 @@ def test_a_collective_is_one_piece_of_communication_not_its_tasks(tmp_path: Path
     assert stored(out, "select duration, correlation from memcpy") == [(2000, 52)]
     assert not (out / "table=sync").exists()
     assert stored(out, "select cause from loss order by cause") == [
-        ("layers that repeat or sum up device work were not imported: HCCL (1 events)",),
+        ("layers that repeat or summarize device work were not imported: HCCL (1 events)",),
         ("tasks that do no work were not imported: PLACE_HOLDER_SQE (1), Write Value (1)",),
     ]
 

@@ -24,7 +24,7 @@ def ask(capfd: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
 def test_an_error_of_a_decoder_names_the_file() -> None:
     with (
         pytest.raises(
-            FormatError, match=r"^x\.json: is damaged, or not what its format says \(KeyError: 'a'\)$"
+            FormatError, match=r"^x\.json: is damaged or does not follow its format \(KeyError: 'a'\)$"
         ),
         decoding("x.json"),
     ):

@@ -109,7 +109,7 @@ def test_a_file_that_ends_early_keeps_its_whole_planes(tmp_path: Path) -> None:
     first = len(xplane_file.text(1, xplane_file.GPU))
     (tmp_path / "cut.xplane.pb").write_bytes(xplane_file.SPACE[: first + 100])
     imported = import_files([tmp_path / "cut.xplane.pb"], tmp_path / "out.warp")
-    assert "is not whole" in imported.files[0].damage
+    assert "is incomplete" in imported.files[0].damage
     assert stored(tmp_path / "out.warp", "select count(*) from kernel") == [(1,)]
 
 
@@ -134,7 +134,7 @@ def test_register_counts_that_were_never_set_are_left_out(tmp_path: Path) -> Non
     text = "select grid_x, registers, shared_static, shared_dynamic from kernel join shape on shape.id = shape_id"
     assert stored(tmp_path / "out.warp", text) == [(8, 0, 0, 1024)]
     ((cause,),) = stored(tmp_path / "out.warp", "select cause from loss")
-    assert "registers and static shared memory of these are 0" in str(cause)
+    assert "registers and static shared memory of these kernels were set to 0" in str(cause)
 
 
 def test_the_two_lines_of_one_thread_are_one(tmp_path: Path) -> None:

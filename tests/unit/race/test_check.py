@@ -59,8 +59,10 @@ def test_what_a_hand_over_lacks_is_named_and_complete_ones_have_no_finding() -> 
 
 
 def test_detectors_that_disagree_are_said() -> None:
-    assert any("racecheck alone" in text for text in checked("wrong_phase").disagreements)
-    assert any("the event trace alone" in text for text in checked("wrong_named_barrier").disagreements)
+    assert any("found only by racecheck" in text for text in checked("wrong_phase").disagreements)
+    assert any(
+        "found only by the event trace" in text for text in checked("wrong_named_barrier").disagreements
+    )
     assert checked("missing_barrier").disagreements == ()
 
 

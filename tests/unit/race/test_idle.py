@@ -16,8 +16,8 @@ from warpsight.race import delays
     ("cluster", "rank", "reason"),
     [
         ((1, 2, 4), 7, "no chosen warp reached its points"),
-        ((1, 2, 4), 8, "its clusters have 8 blocks, and the plan asks for rank 8"),
-        ((0, 0, 0), 1, "its clusters have 1 block, and the plan asks for rank 1"),
+        ((1, 2, 4), 8, "its clusters have 8 blocks, but the plan asks for rank 8"),
+        ((0, 0, 0), 1, "its clusters have 1 block, but the plan asks for rank 1"),
         (None, 1, "it was not launched"),
     ],
 )

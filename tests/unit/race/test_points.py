@@ -86,7 +86,7 @@ def test_wrong_choices_are_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["points", "--warps", "40", "--", "true"], "numbers are below 32"),
+        (["points", "--warps", "40", "--", "true"], "numbers must be below 32"),
         (["points", "--ctas", "5..2", "--", "true"], "the range is empty"),
         (["points", "--kind", "memroy", "--", "true"], "there is no kind memroy"),
         (["points"], "no program"),

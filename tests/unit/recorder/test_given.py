@@ -60,8 +60,8 @@ def test_a_variable_names_another_file_or_none(folder: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(("text", "hint"), [
     ("[record]\nstack = 'both'\n", "no option 'stack'; did you mean stacks?"),
     ("[record]\nforce = true\n", "no option 'force'"),
-    ("[record]\nstacks = 'all'\n", "--stacks is one of python, native, both, off, not 'all' (set by "),
-    ("[record]\nflush = '50'\n", "--flush is a whole number"),
+    ("[record]\nstacks = 'all'\n", "--stacks must be one of python, native, both, off, not 'all' (set by "),
+    ("[record]\nflush = '50'\n", "--flush must be a whole number"),
     ("record = 3\n", "record is a table"),
     ("[record\n", "is not TOML"),
     ("stack_depth = 3\n", "stack_depth belongs below [record]"),
@@ -89,7 +89,7 @@ def test_what_pyproject_has_beside_the_table_is_not_ignored(tmp_path: Path, text
 
 
 def test_a_bad_variable_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--stack-depth is .* \(set by WARPSIGHT_STACK_DEPTH\)"):
+    with pytest.raises(UsageError, match=r"--stack-depth must be .* \(set by WARPSIGHT_STACK_DEPTH\)"):
         gather({}, {"WARPSIGHT_STACK_DEPTH": "none"}, tmp_path)
 
 

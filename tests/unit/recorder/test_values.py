@@ -37,8 +37,8 @@ def test_times_may_be_numbers_of_any_library(given: Any, taken: int) -> None:
 
 
 REFUSED: list[tuple[Callable[[], None], type[Exception], str]] = [
-    (lambda: ws.emit("e", duration=-1), ValueError, "duration is a number of ns from 0 to .*, not -1"),
-    (lambda: ws.emit("e", start=-5), ValueError, "start is a number of ns"),
+    (lambda: ws.emit("e", duration=-1), ValueError, "duration must be a number of ns from 0 to .*, not -1"),
+    (lambda: ws.emit("e", start=-5), ValueError, "start must be a number of ns"),
     (lambda: ws.emit("e", start=float("nan")), ValueError, "start .* not nan"),
     (lambda: ws.emit("e", duration=float("inf")), ValueError, "duration .* not inf"),
     (lambda: ws.emit("e", start=HUGE), ValueError, "start .* not so large"),
@@ -50,13 +50,13 @@ REFUSED: list[tuple[Callable[[], None], type[Exception], str]] = [
     (lambda: ws.emit("e", duration=None), TypeError, "duration .* not None"),  # type: ignore[arg-type]
     (lambda: ws.emit("e", duration=datetime.timedelta(seconds=1)), TypeError, "duration .* a timedelta"),  # type: ignore[arg-type]
     (lambda: ws.emit("e", start=np.arange(3)), TypeError, "start"),  # type: ignore[arg-type]
-    (lambda: ws.emit(b"e"), TypeError, "name is a text, not b'e'"),  # type: ignore[arg-type]
-    (lambda: ws.emit(None), TypeError, "name is a text, not None"),  # type: ignore[arg-type]
-    (lambda: ws.emit("e", kind=3), TypeError, "kind is a text, not a int"),  # type: ignore[arg-type]
+    (lambda: ws.emit(b"e"), TypeError, "name must be text, not b'e'"),  # type: ignore[arg-type]
+    (lambda: ws.emit(None), TypeError, "name must be text, not None"),  # type: ignore[arg-type]
+    (lambda: ws.emit("e", kind=3), TypeError, "kind must be text, not a int"),  # type: ignore[arg-type]
     (lambda: ws.mark(3), TypeError, "name"),  # type: ignore[arg-type]
     (lambda: ws.annotate(3), TypeError, "name"),  # type: ignore[arg-type,func-returns-value]
     (lambda: ws.trigger(3), TypeError, "reason"),  # type: ignore[arg-type]
-    (lambda: ws.counter("c", "5"), TypeError, "value is a number, not '5'"),  # type: ignore[arg-type]
+    (lambda: ws.counter("c", "5"), TypeError, "value must be a number, not '5'"),  # type: ignore[arg-type]
     (lambda: ws.counter("c", np.str_("5")), TypeError, "value"),  # type: ignore[arg-type]
     (lambda: ws.counter("c", None), TypeError, "value .* None"),  # type: ignore[arg-type]
     (lambda: ws.counter("c", 1j), TypeError, "value .* complex"),  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ REFUSED: list[tuple[Callable[[], None], type[Exception], str]] = [
     (lambda: ws.counter("c", 1, unit=None), TypeError, "unit"),  # type: ignore[arg-type]
     (lambda: ws.memory.allocate(-1, 8), ValueError, "address"),
     (lambda: ws.memory.allocate(2**64, 8), ValueError, "address"),
-    (lambda: ws.memory.allocate(8, -8), ValueError, "size is a number of bytes"),
+    (lambda: ws.memory.allocate(8, -8), ValueError, "size must be a number of bytes"),
     (lambda: ws.memory.allocate(8, "8"), TypeError, "size"),  # type: ignore[arg-type]
     (lambda: ws.memory.allocate(8, 8, device=99999), ValueError, "device"),
     (lambda: ws.memory.allocate(8, 8, device=-2), ValueError, "device"),

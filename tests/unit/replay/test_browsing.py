@@ -64,7 +64,7 @@ def test_show_lists_operations_and_memory(tmp_path: Path, capsys: pytest.Capture
     assert app.main(["capsule", "show", str(path), "--verify"]) == 0
     shown = capsys.readouterr()
     assert "add(float*, float*, int)" in shown.out and "1 unchanged variables" in shown.out
-    assert "chunks are whole" in shown.err
+    assert "chunks are intact" in shown.err
     assert app.main(["capsule", "show", str(path), "a1", "--when", "after", "--bytes", "16"]) == 0
     assert "01010101 01010101 01010101 01010101" in capsys.readouterr().out
     assert app.main(["capsule", "show", str(path), "--json"]) == 0

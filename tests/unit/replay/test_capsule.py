@@ -94,11 +94,11 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "control characters": (lambda c: c["functions"][0].update(name="a\x1b[2J"), "damaged"),
     "line end": (lambda c: c["functions"][0].update(name="a\n"), "damaged"),
     "many events": (lambda c: c.update(events=2**20 + 1), "damaged"),
-    "unknown module": (lambda c: c["functions"][0].update(module=1), "not there"),
-    "unknown function": (lambda c: c["operations"][1].update(function=9), "not there"),
-    "unknown stream": (lambda c: c["operations"][1].update(stream=2), "not there"),
-    "unknown event": (lambda c: c["operations"][2].update(event=1), "not there"),
-    "unknown graph": (lambda c: c["operations"][4].update(graph=3), "not there"),
+    "unknown module": (lambda c: c["functions"][0].update(module=1), "does not exist"),
+    "unknown function": (lambda c: c["operations"][1].update(function=9), "does not exist"),
+    "unknown stream": (lambda c: c["operations"][1].update(stream=2), "does not exist"),
+    "unknown event": (lambda c: c["operations"][2].update(event=1), "does not exist"),
+    "unknown graph": (lambda c: c["operations"][4].update(graph=3), "does not exist"),
     "overlapping parameters": (lambda c: c["functions"][0]["parameters"][1].update(offset=4), "overlap"),
     "parameters beyond": (lambda c: c["functions"][0]["parameters"][2].update(offset=40_000), "too large"),
     "too many parameter bytes": (lambda c: c["operations"][1].update(parameters="A" * 32), "takes 20"),
@@ -118,7 +118,7 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "cycle": (lambda c: c["graphs"][0]["nodes"][0].update(after=[2]), "does not come before"),
     "own successor": (lambda c: c["graphs"][0]["nodes"][1].update(after=[1]), "does not come before"),
     "relocation beyond": (lambda c: c["allocations"][1]["relocations"][0].update(offset=8188), "relocation"),
-    "relocation to nowhere": (lambda c: c["allocations"][1]["relocations"][0].update(target=4), "not there"),
+    "relocation to nowhere": (lambda c: c["allocations"][1]["relocations"][0].update(target=4), "does not exist"),
     "relocation past its target": (lambda c: c["allocations"][1]["relocations"][0].update(addend=99), "beyond"),
     "relocated parameter": (lambda c: c["operations"][1]["relocations"][0].update(offset=16), "relocation"),
     "unknown operation": (lambda c: c["operations"][1].update(type="execve"), "damaged"),
@@ -184,7 +184,7 @@ def test_chunks_in_each_others_place_are_refused(capsule: Capsule, monkeypatch: 
     one, other = places[0].read_bytes(), places[-1].read_bytes()
     places[0].write_bytes(other)
     places[-1].write_bytes(one)
-    with pytest.raises(CapsuleError, match="holds other bytes"):
+    with pytest.raises(CapsuleError, match="does not hold the bytes"):
         replaying.replay(capsule.path, replaying.ReplayRequest())
 
 

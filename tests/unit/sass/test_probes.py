@@ -73,16 +73,16 @@ BAD: dict[str, tuple[str, str]] = {
     "call": ("print(event.lane)", "cannot be in a probe"),
     "unknown": ("x = no_such_name", "no_such_name is not known here"),
     "list": ("x = [1]", "[1] cannot be in a probe"),
-    "field": ("x = event.adress", "an event has no number 'adress'"),
+    "field": ("x = event.adress", "an event has no numeric field 'adress'"),
     "space": ("x = event.space", "it is compared with a name"),
     "kind": ("x = event.kind == 'barier'", "there is no kind 'barier'"),
-    "bounds": ("for i in range(event.lane): pass", "the bounds of a loop are constants"),
+    "bounds": ("for i in range(event.lane): pass", "the bounds of a loop must be constants"),
     "steps": ("for i in range(1000):\n  for j in range(1000): pass", "more than 65,536 steps"),
     "becomes": ("x = 1\nx = 2.5", "x is an int and cannot become a float"),
     "unset": ("if event.lane: x = 1\ny = x", "x may have no value here"),
     "after": ("for i in range(0): x = 1\ny = i", "i may have no value here"),
     "integers": ("x = 2.5 // 1", "this operator takes integers"),
-    "power": ("x = event.lane ** 2", "this operator cannot be in a probe"),
+    "power": ("x = event.lane ** 2", "this operator cannot be used in a probe"),
     "key": ("whole.add(2.5, 1)", "an integer is needed here"),
     "arguments": ("whole.add(1)", "whole.add(key, value)"),
     "shared": ("x = of_cta[0]", "of_cta is per cta, which other threads change at the same time"),
@@ -133,7 +133,7 @@ def test_what_a_probe_cannot_is_refused_at_its_line(name: str, tmp_path: Path) -
     [
         ("@ws.probe(at='memory.lod')", "there is no event 'memory.lod'"),
         ("@ws.probe(at='bariers')", "there is no event 'bariers'"),
-        ("@ws.probe(at='memory', level='block')", "the level of a probe is thread or warp"),
+        ("@ws.probe(at='memory', level='block')", "the level of a probe must be thread or warp"),
         ("x = ws.probes.array(0)\n@ws.probe(at='memory')", "between 1 and"),
         ("x = ws.probes.array(1, per='block')\n@ws.probe(at='memory')", "a map is per grid, cta, warp, thread"),
         ("x = ws.probes.array(1, reduce='mean')\n@ws.probe(at='memory')", "an array reduces by"),
@@ -153,7 +153,7 @@ def test_a_wrong_declaration_is_refused(decorator: str, said: str, tmp_path: Pat
 
 def test_probes_at_level_warp_have_no_maps_of_threads(tmp_path: Path) -> None:
     path = _file(tmp_path, "whole.add(0, 1)", "@ws.probe(at='memory', level='warp')")
-    with pytest.raises(UsageError, match="whole is per thread, and this probe runs once for a warp"):
+    with pytest.raises(UsageError, match="whole is per thread, but this probe runs once per warp"):
         translated(ProbeFile.open(path).probes)
 
 
@@ -456,7 +456,7 @@ def test_functions_can_be_given_instead_of_a_file() -> None:
 @pytest.mark.parametrize(
     ("at", "body", "said"),
     [
-        ("memory", "x = event.clock", "event.clock, which a recorded trace does not have"),
+        ("memory", "x = event.clock", "event.clock, which a recorded trace lacks"),
         ("block_enter", "x = event.time", "sass trace --events blocks"),
         ("memory", "x = event.value", "sass trace --events memory,values"),
     ],

@@ -116,7 +116,7 @@ def test_a_file_of_errors_alone_is_not_looked_at_to_its_end(
     path.write_text("a\n" * 1000, encoding="ascii")
     found = validate(path)
     assert found.error_count == 20
-    assert found.errors[-1] == "line 20: the 20th error; the rest was not looked at"
+    assert found.errors[-1] == "line 20: the 20th error; the rest was not checked"
 
 
 def test_a_file_that_was_cut_and_an_empty_one_are_not_valid(tmp_path: Path) -> None:

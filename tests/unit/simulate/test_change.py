@@ -36,7 +36,7 @@ def test_a_what_if_has_a_subject_a_name_and_a_change(text, subject, pattern, fac
     ("text", "says"),
     [
         ("kernels:gemm/2", "begins with one of"),
-        ("kernel:gemm", "says no change"),
+        ("kernel:gemm", "states no change"),
         ("kernel/2", "needs a name"),
         ("graphs/2", "takes no time"),
         ("kernel:gemm/0", "divides by 0"),

@@ -142,7 +142,7 @@ def test_a_name_that_matches_nothing_is_a_note_and_no_change(trace):
 def test_the_known_step_takes_the_cost_of_recording_out(trace):
     found = simulate(trace, [], step_ns=STEP - 4 * US)
     assert found.step.predicted == pytest.approx(STEP - 4 * US, rel=0.005)
-    assert "recording is taken to have cost" in found.result.findings[0].text
+    assert "recording is assumed to have cost" in found.result.findings[0].text
 
 
 def test_an_unknown_device_is_refused(trace):

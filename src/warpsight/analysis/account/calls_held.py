@@ -35,7 +35,7 @@ _WAITS = {"stream": "stream synchronization", "context": "device synchronization
 class Axis:
     """One axis for the times of all threads: each thread has its own stretch of it.
 
-    `thread` of the calls and of anything else is turned into the number of its stretch by :meth:`number`.
+    `thread` of the calls and of anything else becomes the number of its stretch through :meth:`number`.
     """
 
     keys: dict[tuple[int, int], int]

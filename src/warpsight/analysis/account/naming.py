@@ -1,8 +1,8 @@
 """The names of host time: which annotation or function covers it.
 
-Host time is named step by step: the name that covers nearly all of what has no name yet, the most specific of those that do;
-where none does, the name that covers most. Annotations that people or frameworks wrote come before functions, the user's own
-functions before a library's, and those before a framework's operators.
+Host time is named step by step. Each step takes the most specific name that covers nearly all of the time still unnamed, or else
+the name that covers most of it. Annotations that people or frameworks wrote come before functions, the user's own functions
+before a library's, and those before a framework's operators.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class HostTime:
 
     Attributes:
         name: The annotation or function; :data:`UNNAMED` for the rest.
-        time: Host time it covers, ns, without what an earlier name has; summed over devices.
+        time: Host time it covers, ns, excluding time named earlier; summed over devices.
         function: The user's innermost function that covers nearly all of that time too, with its place; "" where none does.
         most: The user's innermost function that covers most of it, with its place; "" where that is `function`.
         most_share: The part of the time that `most` covers, 0 to 1.

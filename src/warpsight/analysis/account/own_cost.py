@@ -35,7 +35,7 @@ class OwnCost:
 def own_cost(trace: StoredTrace) -> OwnCost | None:
     """The cost of recording according to the account; None without device work or without a measurement.
 
-    Where the device was busy all the time, what the recorder took on the host cost nothing.
+    Where the device was busy all the time, the recorder's time on the host cost nothing.
     """
     if not any(name.startswith("own_") for name in trace.manifest.get("overhead") or {}):
         return None

@@ -45,7 +45,7 @@ class CutRanges:
     level: Column
 
     def over(self, begin: Column, end: Column) -> tuple[Column, Column]:
-        """How much of some stretches each name covers, and the summed length of its ranges that cover any, in ns."""
+        """How much of each stretch every name covers, and the total length of its ranges that cover any stretch, in ns."""
         before = measure(begin, end)
         covered = before(self.end) - before(self.start)
         hit = np.flatnonzero(covered)

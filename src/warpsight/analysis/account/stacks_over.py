@@ -1,10 +1,10 @@
 """Functions over time from stacks: the host's own code, where the trace has samples or launch stacks.
 
 The time of a piece is shared equally by the samples of its thread that fall into it. A piece without samples is between two
-calls; the functions on the stacks of both were running all the while. Deeper ones are known from samples in other pieces between
-calls with the same two stacks, as in a loop whose turns are shorter than the time between two samples. Where the calls have no
-stack, samples in any other pieces stand for it. Only those in pieces shorter than the time between two samples do: else a long
-piece, which always has some, would count for too much.
+calls; functions on the stacks of both calls were running all that time. Deeper ones are known from samples in other pieces
+between calls with the same two stacks, as in a loop whose turns are shorter than the time between two samples. Where the calls
+have no stack, samples in any other pieces are used instead, but only in pieces shorter than the time between two samples: a long
+piece always has some, and would count for too much.
 
     calls of a loop     copy ──▶ launch        copy ──▶ launch        copy ──▶ launch
     between them             load                   load                   load
@@ -112,7 +112,7 @@ class StackedTime:
 def over(
     trace: StoredTrace, on: Axis, calls: Calls, number: Column, begin: Column, end: Column, call: Column
 ) -> StackedTime:
-    """Pieces of host time: thread number, start and end on the trace's clock (ns), and the call that ends each."""
+    """The stacks in pieces of host time: thread number, start and end on the trace's clock (ns), the call that ends each."""
     tree = functions(trace)
     begins, ends = on.at(number, begin), on.at(number, end)
     at, stack = _samples(trace, on)

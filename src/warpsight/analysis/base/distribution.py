@@ -46,7 +46,7 @@ def count_pairs(ids: duckdb.DuckDBPyRelation) -> tuple[Column, ValueCounts]:
 
 
 def count_columns(chunks: list[tuple[Column, Column]]) -> tuple[Column, ValueCounts]:
-    """The same for pieces of the two columns; a piece must have rows."""
+    """Histogram of two columns, given in pieces; each piece must have rows."""
     if not chunks:
         return np.empty(0, np.int64), ValueCounts(*(np.empty(0, np.int64),) * 3, 0)
     low = min(int(values.min()) for _, values in chunks)
@@ -115,8 +115,8 @@ def regroup(histogram: ValueCounts, onto: Column, groups: int) -> ValueCounts:
 def summarize(histogram: ValueCounts) -> dict[str, Column]:
     """The columns of :data:`SUMMARY`, one value per group; groups must not be empty.
 
-    Percentiles interpolate linearly between the two nearest rows, the standard deviation is the population's: both as
-    NumPy's defaults.
+    As by default in NumPy, percentiles interpolate linearly between the two nearest rows, and the standard deviation is the
+    population's.
     """
     first = np.searchsorted(histogram.group, np.arange(histogram.groups))
     weights, values = histogram.count, histogram.value

@@ -17,8 +17,8 @@ def doubts(work: Work) -> tuple[Finding, ...]:
     if work.unfinished:
         text = words.counted(
             work.unfinished,
-            "kernel was launched and no GPU record of it arrived; its time is not counted",
-            "kernels were launched and no GPU record of them arrived; their time is not counted",
+            "kernel was launched but no GPU record of it arrived; its time is not counted",
+            "kernels were launched but no GPU record of them arrived; their time is not counted",
         )
         out.append(Finding("loss", text, {"kernels": work.unfinished}))
     if work.reversed:

@@ -24,7 +24,7 @@ def condition(filters: Sequence[str], columns: Mapping[str, str], origin: int) -
         origin: What times of column `start` or `time` with a unit are relative to.
 
     Raises:
-        UsageError: for an expression that is none, or a column that is not there.
+        UsageError: for an invalid expression or an unknown column.
     """
     terms = []
     for text in filters:
@@ -37,7 +37,7 @@ def column(name: str, columns: Mapping[str, str]) -> str:
     """A quoted column name that exists.
 
     Raises:
-        UsageError: naming the columns that may have been meant.
+        UsageError: when it does not exist; the message names similar columns.
     """
     if name in columns:
         return f'"{name}"'
@@ -87,7 +87,7 @@ def _literal(value: str, name: str, columns: Mapping[str, str], origin: int) -> 
         return _text(value)
     if kind == "BOOLEAN":
         if value.lower() not in ("true", "false", "yes", "no", "1", "0"):
-            raise UsageError(f"column {name} is true or false, not {value!r}")
+            raise UsageError(f"column {name} must be true or false, not {value!r}")
         return str(value.lower() in ("true", "yes", "1")).lower()
     match = _NUMBER.match(value.strip())
     if match is None or match[2] not in _UNITS:

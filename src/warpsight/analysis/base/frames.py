@@ -36,7 +36,7 @@ def is_folded(frame: str) -> bool:
 
 @lru_cache(maxsize=65_536)
 def shown(frame: str) -> str:
-    """A frame as sentences have it: a C++ function without what it returns and takes, a long name without its templates' types.
+    """A frame as sentences show it: a C++ function without return type and parameters, a long name without template arguments.
 
     int Solver<double>::run(std::vector<int> const&) (/home/me/solver)   Solver<double>::run (/home/me/solver)
     """

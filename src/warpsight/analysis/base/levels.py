@@ -77,8 +77,8 @@ def counters(trace: StoredTrace, rows: Rows) -> Result:
     if unknown:
         text = words.counted(
             unknown,
-            "sample of a counter is not a number: it is in no minimum, mean, maximum or last value",
-            "samples of counters are not a number: they are in no minimum, mean, maximum or last value",
+            "sample of a counter is not a number: it is left out of minimum, mean, maximum and last value",
+            "samples of counters are not a number: they are left out of minimum, mean, maximum and last value",
         )
         findings = (Finding("note", text, {"samples": unknown}),)
     return Result({"counters": table}, findings)

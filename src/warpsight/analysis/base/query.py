@@ -102,10 +102,10 @@ def _rows(question: Question, columns: dict[str, str], where: str) -> str:
 
 
 def arrow(trace: StoredTrace, relation: duckdb.DuckDBPyRelation) -> pa.Table:
-    """The rows of a relation; sums, which SQL gives 128 bits, as int64 where they fit and float64 otherwise.
+    """The rows of a relation. SQL sums have 128 bits; they become int64 where they fit and float64 otherwise.
 
     Raises:
-        UsageError: when the statement fails as it runs, or gives what no answer has a form for.
+        UsageError: when the statement fails, or returns values of an unsupported type.
     """
     kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
     if len(kinds) < len(relation.columns) or not any(_wide(kind) for kind in kinds.values()):
@@ -165,7 +165,7 @@ def run(trace: StoredTrace, sql: str) -> duckdb.DuckDBPyRelation:
     """Run SQL; an error about an unknown column names the existing ones.
 
     Raises:
-        UsageError: for a statement that is wrong or does more than read.
+        UsageError: for an invalid statement, or one that does more than read.
     """
     try:
         return trace.sql(sql)

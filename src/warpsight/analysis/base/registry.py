@@ -80,7 +80,7 @@ def analysis(name: str) -> Analysis:
     """The analysis of this name.
 
     Raises:
-        UsageError: when there is none; the message names the nearest, or all.
+        UsageError: when there is none; the message names similar ones, or all.
     """
     if name not in ANALYSES:
         near = difflib.get_close_matches(name, ANALYSES, 1)

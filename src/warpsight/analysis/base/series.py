@@ -34,7 +34,7 @@ class Series:
         return len(self.time)
 
     def integral(self, at: Column) -> Column:
-        """For each moment, the integral of the value over ns before it; moments before the first sample: 0."""
+        """For each moment, the integral of the value over the time before it (ns); 0 before the first sample."""
         return self._sum(at, self.value)
 
     def covered(self, at: Column) -> Column:
@@ -81,8 +81,7 @@ NOTHING = Series(np.empty(0, np.int64), np.empty(0), 0)
 def load(trace: StoredTrace, names: tuple[str, ...]) -> dict[int | None, Series]:
     """The counter with one of these names (any case) for every device, converted to MHz or W if its unit says so.
 
-    The last sample holds as long as the samples before it held in the middle. Of several readings at one moment the last
-    counts.
+    The last sample holds as long as the median of the earlier ones. Of several readings at one moment, the last counts.
     """
     sql = f"""SELECT coalesce(device, {_NO_DEVICE})::SMALLINT AS d, time, value, coalesce(unit, '') FROM counter
         WHERE lower(name) IN (SELECT unnest($names)) AND time IS NOT NULL AND isfinite(value) ORDER BY d, time"""

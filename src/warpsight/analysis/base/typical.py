@@ -11,10 +11,10 @@ from warpsight.model.work import blocks
 
 
 def half(lengths: NDArray[Any]) -> int:
-    """The length of the piece at which half of the time is reached, counted from the longest down; 0 without time.
+    """The length of the piece at which half of the total time is reached, counting from the longest down; 0 without time.
 
-    Formats round times, which sets kernels 1 ns apart that ran back to back. A median over 1, 1, 1, 500 and 700 ns would be 1 ns;
-    of the 1,203 ns, half are in pieces of 700 ns or more.
+    Formats round times, so kernels that ran back to back may appear 1 ns apart. A median over 1, 1, 1, 500 and 700 ns would be 1
+    ns; of the 1,203 ns, half are in pieces of 700 ns or more.
     """
     total = int(lengths.sum())
     if total <= 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def duration(ns: float) -> str:
-    """12.3 ms, 45.6 µs, 890 ns, 2.31 s."""
+    """Format a duration: 12.3 ms, 45.6 µs, 890 ns, 2.31 s."""
     for limit, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
         if abs(ns) >= limit * 0.9995:
             return f"{_digits(ns / limit)} {unit}"
@@ -18,7 +18,7 @@ def moment(ns: int, digits: int = 6) -> str:
 
 
 def size(count: float) -> str:
-    """512 B, 1.50 KiB, 3.25 GiB."""
+    """Format a size: 512 B, 1.50 KiB, 3.25 GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1023.5:
             return f"{count:.0f} B" if unit == "B" else f"{_digits(count)} {unit}"
@@ -35,17 +35,17 @@ def percent(share: float) -> str:
 
 
 def counted(count: int, one: str, several: str) -> str:
-    """1 kernel, 1,234 kernels; with a verb that depends on the number: `counted(n, "copy has", "copies have")`."""
+    """A count with its noun: 1 kernel, 1,234 kernels; or with a verb: `counted(n, "copy has", "copies have")`."""
     return f"{count:,} {one if count == 1 else several}"
 
 
 def times(count: int) -> str:
-    """once, twice, 1,234 times."""
+    """A number of times in words: once, twice, 1,234 times."""
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
 def operations(count: float) -> str:
-    """12.3 TFLOP, 45.6 MFLOP, 890 FLOP."""
+    """Format a number of operations: 12.3 TFLOP, 45.6 MFLOP, 890 FLOP."""
     for limit, unit in ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP")):
         if abs(count) >= limit * 0.9995:
             return f"{_digits(count / limit)} {unit}"

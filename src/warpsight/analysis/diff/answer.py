@@ -38,9 +38,9 @@ class Difference(Shown):
 
     Attributes:
         headline: One sentence.
-        verdict: slower or faster: the time of an iteration, beyond run-to-run noise. changed: not that, but parts of it did. not
+        verdict: slower or faster: the time of an iteration changed beyond run-to-run noise. changed: only parts of it did. not
             shown: no difference beyond noise. untested: too few runs.
-        result: Tables, and notes on how far they go.
+        result: Tables, and notes on how far to trust them.
         change: Change of the time of an iteration; None without device work.
         low: Lower end of its 99% interval; None where it was not tested.
         high: Upper end.
@@ -77,7 +77,7 @@ class Difference(Shown):
 
 @dataclass(frozen=True)
 class Compared:
-    """Everything a comparison measured and tested; `headline` has the test of an iteration, the smallest visible change (log)."""
+    """Everything a comparison measured and tested; `headline` has the test of an iteration, the least visible change (log)."""
 
     every: Sequence[ReducedRun]
     design: Design
@@ -89,7 +89,7 @@ class Compared:
     by_role: bool
 
 
-def put(found: Compared) -> Difference:
+def describe(found: Compared) -> Difference:
     """Describe the result in words."""
     first = found.tables["summary"].slice(0, 1).to_pylist()[0]
     verdict, headline = _headline(found, first)
@@ -160,8 +160,8 @@ def _notes(found: Compared) -> Iterator[Finding]:
         )
     if _all_alike(found):
         text = (
-            "all kernels changed alike: clocks, power limits or other programs on the machine do that, rather than the "
-            "program itself"
+            "all kernels changed alike, which points to clocks, power limits or other programs on the machine rather "
+            "than the program itself"
         )
         yield Finding("note", text)
 

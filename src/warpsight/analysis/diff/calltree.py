@@ -1,8 +1,9 @@
 """The call trees of all runs as one tree, and the places where the sides call different things.
 
-Runs are laid over each other: nodes with the same frames, ranges and kernels above them are one node. What then stands on one
-side only is matched below the same parent: kernels by role and order (a library took another kernel for the same product), frames
-and ranges by what they launch (a function was renamed or moved). A match is one node with two names, and so are nodes below it.
+Runs are laid over each other: nodes with the same frames, ranges and kernels above them are one node. Nodes that exist on one
+side only are matched below the same parent: kernels by role and order (a library took another kernel for the same product),
+frames and ranges by what they launch (a function was renamed or moved). A match is one node with two names, and so are nodes
+below it.
 """
 
 from __future__ import annotations

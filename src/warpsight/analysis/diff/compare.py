@@ -65,7 +65,9 @@ def compare_runs(before: Sequence[ReducedRun], after: Sequence[ReducedRun]) -> D
     found["tree"] = made.tree(tree)
     found["sequence"] = tables.sequence(every, loop, design, by_role=by_role, renamed=names)
     found["runs"] = tables.runs(every, loop, design)
-    return answer.put(Compared(every, design, loop, headline, judged, groups["kernel"].texts, found, by_role))
+    return answer.describe(
+        Compared(every, design, loop, headline, judged, groups["kernel"].texts, found, by_role)
+    )
 
 
 def _measures(loop: ComparedLoop) -> dict[str, Column]:

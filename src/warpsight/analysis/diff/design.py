@@ -29,7 +29,7 @@ class Design:
     Attributes:
         after: Which runs belong to the second side.
         order: Rank of each run by the time it was taken; the order given where that is not known.
-        timed: The times are known.
+        timed: Whether the times are known.
     """
 
     after: Column

@@ -1,9 +1,9 @@
 """Rows of a comparison: for each kernel, stack, range or node of the call tree its time in every run, and whether it changed.
 
-A row is looked at twice. Its *time* is compared as it is. And its time *beside the rest* of the same run's device work is
-compared: what slows down the whole machine (a clock, a neighbor) cancels out there, so a change of one kernel shows through noise
-that would hide it otherwise. Kernels that were found to have changed are not part of the rest, so that the others are not blamed
-for their smaller share.
+Each row is compared twice: by its *time*, and by its time *beside the rest* of the same run's device work. Whatever slows down
+the whole machine (a clock, a neighbor) cancels out in the second comparison, so it shows changes of one kernel that noise would
+otherwise hide. Kernels that were found to have changed are not part of the rest, so that the others are not blamed for their
+smaller share.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Judged:
         values: For each group the time of each row in each run, ns.
         verdict: slower, faster (their time), grew, shrank (beside the rest), new, gone, not shown, or untested.
         time: Tests of times; None where the runs are too few to test.
-        beside: Tests of times beside the rest; not finite where there is no rest to speak of.
+        beside: Tests of times beside the rest; not finite where there is hardly any rest.
         changed: Rows of the group of kernels that are not part of the rest.
-        ambiguous: Two rows of that group of which either alone explains both changes.
+        ambiguous: Two rows of that group, either of which alone explains both changes.
     """
 
     values: Mapping[str, Column]

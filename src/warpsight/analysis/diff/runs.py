@@ -76,7 +76,7 @@ class ReducedRun:
         labels: Every label once.
         paths: For each cell the labels from the outermost frame to the leaf (cells × depth, with gaps).
         groups: For each of :data:`GROUPINGS` the label of each cell.
-        position: Where in an iteration the work of a cell stands on average, 0 first.
+        position: Average position of a cell's work in an iteration, 0 first.
         iteration: Values per iteration; None where the run has none.
         recording: Values of the whole recording.
         sequence: Kernels of a typical iteration in order: numbers of their labels, and ns.
@@ -124,7 +124,7 @@ def read(trace: StoredTrace, rows: Rows = _ALL) -> ReducedRun:
     }  # fmt: skip
     part = found or everything
     return ReducedRun(
-        trace.path, _when(trace, work), _machine(trace), found.source if found else "", found.name if found else None,
+        trace.path, _start_time(trace, work), _machine(trace), found.source if found else "", found.name if found else None,
         len(part), part.kinds, list(labels.numbers), np.concatenate([frames, above, leaves[:, None]], axis=1), groups,
         _positions(cell, part, len(leaf)), _values(work, cell, len(leaf), found) if found else None,
         _values(work, cell, len(leaf), everything), _typical(work, cell, leaves, part), _lost(trace),
@@ -263,7 +263,7 @@ def _own(frames: Sequence[str]) -> str:
     return _ADDRESS.sub("#", " ← ".join(_PLACE.sub(r" (\1)", frame) for frame in own[::-1][:_FRAMES]))
 
 
-def _when(trace: StoredTrace, work: Work) -> int | None:
+def _start_time(trace: StoredTrace, work: Work) -> int | None:
     """The time at which device work began, ns since 1970."""
     if not len(work):
         return None

@@ -43,7 +43,7 @@ def not_shown(change: float, low: float, high: float, needed: float, loop: str) 
     seen = (
         f"could have seen {percent(needed)}"
         if needed < 3
-        else "only a change by a multiple could have been seen"
+        else "only a change by several times could have been seen"
     )
     where = "of the recording" if loop == "recording" else f"per {loop}"
     size = f"{sign}{percent(change)} (99%: {interval(low, high, signed=True)})"
@@ -91,7 +91,7 @@ def untested(design: Design) -> str:
     """The reason why no test was made."""
     one, two = design.counts
     if one == two == 1:
-        return "not tested against run-to-run noise, with one run a side"
+        return "not tested against run-to-run noise, with one run per side"
     return (
         f"not tested against run-to-run noise: with {_number(one)} and {_number(two)} runs an exact test cannot get below "
         f"p = {design.smallest_p:.2f}"
@@ -111,8 +111,8 @@ def notes(design: Design, runs: Sequence[ReducedRun]) -> Iterator[Finding]:
         yield Finding("note", text, {"runs": [one, two], "smallest_p": design.smallest_p})
     elif least < ADVISED:
         text = (
-            f"with {_number(one)} and {_number(two)} runs the smallest p of an exact test is {design.smallest_p:.3f}, so one run "
-            f"out of line hides a change of a row; five a side reach {Design.of([None] * 5, [None] * 5).smallest_p:.3f}"
+            f"with {_number(one)} and {_number(two)} runs the smallest p of an exact test is {design.smallest_p:.3f}, so a "
+            f"single outlier can hide a change of a row; five per side reach {Design.of([None] * 5, [None] * 5).smallest_p:.3f}"
         )
         yield Finding("note", text, {"runs": [one, two], "smallest_p": design.smallest_p, "level": LEVEL})
     if design.testable and not design.timed:
@@ -123,8 +123,8 @@ def notes(design: Design, runs: Sequence[ReducedRun]) -> Iterator[Finding]:
         yield Finding("note", text)
     elif design.testable and not design.in_turn:
         text = (
-            "the sides were not taken in turn: a straight drift is allowed for, which needs a change about twice as large; what "
-            "the machine did between the sides would look like a change"
+            "the sides were not taken in turn: allowing for a steady drift, a change must be about "
+            "twice as large to be seen; anything else that changed between the sides would look like a change"
         )
         yield Finding("note", text)
     machines = [{run.machine for run, second in zip(runs, design.after.tolist(), strict=True) if second == side}

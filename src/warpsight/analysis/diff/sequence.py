@@ -30,8 +30,8 @@ class Iteration:
     def turned_to(self, other: Iteration) -> Iteration:
         """The same iteration, rotated so that it begins where the other one does.
 
-        Turns found by repetition may begin at another kernel of the loop; the longest stretch that both have in common, by role,
-        says where.
+        Iterations found by repetition may begin at different kernels of the loop. The longest stretch that both have in common,
+        by role, tells where.
         """
         one, two = ([role(name) for name in side.names] for side in (other, self))
         if not one or not two:

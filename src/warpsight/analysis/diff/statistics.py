@@ -1,4 +1,4 @@
-"""Is a change more than run-to-run noise? Tests on one value per run, in NumPy; docs/explanation/comparing-runs.md has the why.
+"""Is a change more than run-to-run noise? Tests on one value per run, in NumPy; docs/explanation/comparing-runs.md explains why.
 
 Every function takes `values` of shape (rows, runs): logarithms of per-iteration times, so that differences are relative changes.
 Iterations inside a run are never compared: they share the run's clocks, placement and neighbors, so they say little about the
@@ -50,7 +50,7 @@ class Estimates:
     called: Column
 
     def part(self, first: int, last: int) -> Estimates:
-        """The same for some consecutive rows."""
+        """The estimates of some consecutive rows."""
         rows = slice(first, last)
         return Estimates(self.change[rows], self.low[rows], self.high[rows], self.p[rows], self.called[rows])
 
@@ -94,9 +94,10 @@ def headline(values: Column, design: Design) -> tuple[Estimates, float]:
 def sides(values: Column, design: Design) -> list[_Fit]:
     """The difference between the sides, allowing for the order in which the runs were taken.
 
-    Sides that took turns: the mean difference of neighbors in time, which no drift of the machine from pair to pair reaches; once
-    as it is, and once less the drift from the first to the second of a pair. Else: regression on the side and a straight line
-    through the order of the runs, so that a drift like the one within the sides is not taken for a change.
+    For sides that took turns, this is the mean difference of neighbors in time, which a drift of the machine from pair to pair
+    cannot affect. It is computed once as it is, and once minus the drift from the first to the second run of a pair. For other
+    sides, it is a regression on the side and a straight line through the order of the runs, so that a drift within the sides is
+    not mistaken for a change.
     """
     if design.in_turn:
         return [paired(values, design), paired(values, design, drift=True)]
@@ -162,7 +163,7 @@ def difference(values: Column, design: Design) -> Column:
 def paired(values: Column, design: Design, *, drift: bool = False) -> _Fit:
     """The mean difference of neighbors in time.
 
-    With `drift`, the slope of a line through the means of the pairs is taken off: where one side always came second (A B A B …),
+    With `drift`, the slope of a line through the means of the pairs is subtracted: where one side always came second (A B A B …),
     a steady drift makes that side slower.
     """
     one, two = design.pairs()
@@ -248,7 +249,7 @@ def trimmed(values: Column, design: Design, share: float) -> _Fit:
 
 
 def benjamini_hochberg(p: Column, share: float) -> tuple[Column, float]:
-    """Adjusted p-values (1995): below `share`, that share of the rejected rows is false at most.
+    """Adjusted p-values (1995): if rows below `share` are rejected, at most that share of them is false.
 
     Returns:
         The p-values, and the level at which each row's own interval agrees with the verdict: `share` × rejected rows / rows

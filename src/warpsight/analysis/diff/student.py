@@ -33,7 +33,8 @@ def two_sided(t: npt.ArrayLike, freedom: npt.ArrayLike) -> Column:
 def critical(level: npt.ArrayLike, freedom: npt.ArrayLike) -> Column:
     """The t that |T| exceeds with this probability (two-sided, below 1).
 
-    Newton's method on log P as a function of log t, which falls ever more steeply: from its second step on it comes from above.
+    Newton's method on log P as a function of log t, which falls more and more steeply: from the second step on, it approaches
+    from above.
     """
     level, freedom = np.broadcast_arrays(np.asarray(level, float), np.asarray(freedom, float))
     place = np.zeros(level.shape)

@@ -36,7 +36,7 @@ _NODE = f"node:int64 parent:int64 depth:int64 kind:string name:string match:stri
 
 
 def mean_of(values: Column) -> Column:
-    """The mean over runs of each row: geometric, so that ratios of means are means of ratios, unless some value is 0."""
+    """The mean of each row over runs: geometric, so that ratios of means are means of ratios, unless some value is 0."""
     zero: Column = np.any(values <= 0, axis=1)
     logs = np.log(np.where(zero[:, None], 1.0, values))
     out: Column = np.where(zero, values.mean(axis=1), np.exp(logs.mean(axis=1)))

@@ -1,7 +1,7 @@
 """The iterations of a run that count, and how much each counts: the only place where `diff` looks for iterations.
 
-What else the machine does makes some iterations slower and none faster, so the faster half counts: of iterations for the time of
-an iteration, and of alike launches for device time (:meth:`RunTurns.undisturbed`). Iterations of different kinds (every tenth
+Other activity on the machine makes some iterations slower and none faster, so the faster half counts: of iterations for the time
+of an iteration, and of alike launches for device time (:meth:`RunTurns.undisturbed`). Iterations of different kinds (every tenth
 evaluates, say) are distinguished by the kernels they launch; each kind counts by how often it occurs. Device time is summed up
 from cells, so rows add up. What happens to the slow iterations shows in the measure `slowest tenth`.
 """
@@ -66,8 +66,9 @@ class RunTurns:
     def undisturbed(self, cell: Column, length: Column) -> Column:
         """The weight of each row of work in the value of its cell: 0 for rows slower than the faster half of their kind.
 
-        Alike are the launches that come as the k-th of a cell in an iteration of one kind: what disturbs an iteration hits some
-        of its kernels, so looking at each launch alone keeps more than looking at whole iterations. With three turns of one kind
+        Launches are of the same kind if they are the k-th launch of a cell in iterations of one kind. A disturbance hits only
+        some kernels of an iteration, so judging each launch alone keeps more than judging whole iterations. With three iterations
+        of one kind
 
             cell gemm, first launch:   10  90  11   → mean of 10 and 11
             cell gemm, second launch:  12  12  13   → mean of 12 and 12

@@ -1,6 +1,6 @@
 """Flame graphs: a tree of host stack → ranges and operators → device work, weighed by time, launches, bytes or idle time.
 
-Or of samples of warps, from the kernel on to inlined calls, instruction and stall reason; or of host samples: thread → host
+Graphs of warp samples go from the kernel to inlined calls, instruction and stall reason; graphs of host samples: thread → host
 stack → ranges → running or waiting.
 
 Exact: weights are integers and the root holds the sum of the rows, whatever the stacks. Work without a host stack is kept
@@ -67,7 +67,7 @@ class Shape:
         """Refuse unsupported choices.
 
         Raises:
-            UsageError: naming what there is.
+            UsageError: for an unsupported choice; the message names the supported ones.
         """
         for value, known, what in ((self.weight, WEIGHTS, "weight"), (self.names, NAMES, "form of names"),
                                    *((b, BY, "split") for b in self.by),
@@ -159,8 +159,8 @@ def flame_diff(
     """One graph of two traces; frames, ranges and kernels match if their names are equal.
 
     Args:
-        before: The trace that the other is compared with.
-        after: The other.
+        before: The earlier trace.
+        after: The later trace.
         rows: Which rows of each count.
         shape: Weight, levels and names of both.
 

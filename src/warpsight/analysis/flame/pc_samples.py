@@ -1,7 +1,7 @@
 """Flame graphs down to the instruction: kernel → inlined calls → SASS → stall reason, weighed by samples of warps.
 
 CUPTI does not say which launch a sample is of. The samples of a kernel in a window are spread over the host stacks that
-launched it then, by their time on the device; where no launch of it is known in that window, over all of its launches.
+launched it then, by their time on the device; if no launch of the kernel is known in that window, over all its launches.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def load(trace: StoredTrace, rows: Rows) -> pa.Table:
     """Samples by instruction, reason and host stack: process, context, device, name_id, checksum, pc, reason, stack, weight.
 
     Raises:
-        UsageError: when streams are chosen: a sample belongs to none.
+        UsageError: when streams are selected, because samples belong to none.
     """
     if rows.streams:
         raise UsageError("samples of program counters have no stream: leave out --stream")

@@ -1,8 +1,8 @@
 """The ranges and operators open on a host thread when it requested device work or was sampled.
 
-Ranges of a thread nest, so those open at a moment are a chain. Between two edges (a start or an end) the chain is one and
-the same: each thread gets a step function from time to chain, made with one binary search per nesting depth, and each call
-one binary search in it. No loop over ranges or calls.
+Ranges of a thread nest, so those open at a moment are a chain. Between two edges (a start or an end) the chain does not change.
+So each thread gets a step function from time to chain, built with one binary search per nesting depth, and each call is one
+binary search in it. Nothing loops over ranges or calls.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def chains(
 ) -> Chains | None:
     """The chain at each row's moment (time, thread), such as its :func:`calls`; None when the trace has no ranges.
 
-    With `issued` calls are looked up, which are in order of time, and then each row's call. With `beside_stacks`, ranges that
+    With `issued`, calls (which are in time order) are looked up first, then each row's call. With `beside_stacks`, ranges that
     are frames of stacks too are left out.
     """
     ranges = _Ranges.load(trace, sources, beside_stacks)

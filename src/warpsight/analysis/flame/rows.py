@@ -49,8 +49,8 @@ class Leaves:
     """Columns of equal length; `leaf` indexes `labels` and `kinds`; unknown ids are 0 (stack) or -1.
 
     Attributes:
-        measured: The weight of the same rows, summed by SQL: what must come out of the graph again.
-        without_time: Kernels that were launched and never seen to run; they have no weight.
+        measured: The weight of the same rows, summed by SQL; the graph must give the same sum.
+        without_time: Kernels that were launched but never seen running; they have no weight.
     """
 
     leaf: Column

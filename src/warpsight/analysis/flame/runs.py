@@ -1,4 +1,4 @@
-"""The rows of a flame graph in time order: stretches during which one path through the tree has the weight."""
+"""The rows of a flame graph in time order: stretches in which all weight is on one path through the tree."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def load(trace: StoredTrace, rows: Rows) -> pa.Table:
     """Samples in the columns of flame-graph leaves, with their state as `text`.
 
     Raises:
-        UsageError: when devices or streams are chosen: a host thread belongs to none.
+        UsageError: when devices or streams are selected, because host threads belong to none.
     """
     if rows.devices or rows.streams:
         raise UsageError("host samples have no device or stream: leave out --device and --stream")

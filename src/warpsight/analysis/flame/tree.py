@@ -30,8 +30,8 @@ class Tree:
     def step(self, nodes: Column, labels: Column) -> Column:
         """The child of each node with a label, created if missing; label -1 stays at the node.
 
-        One call must not ask for children that an earlier call has made: callers give each kind of label one call per
-        depth, and labels of different kinds are different numbers.
+        One call must not ask for children that an earlier call made. Callers therefore make one call per depth for each kind of
+        label, and labels of different kinds have different numbers.
         """
         moving = np.flatnonzero(labels >= 0)
         if not len(moving):

@@ -14,7 +14,7 @@ def iteration_window(trace: StoredTrace, number: int, begin: int | None, end: in
     """Begin and end of an iteration, cut to the requested window.
 
     Raises:
-        UsageError: when the trace has no iterations, or not this one.
+        UsageError: when the trace has no iterations, or lacks this one.
     """
     from warpsight.analysis.steps.iterations import iterations
 

@@ -1,7 +1,7 @@
 """Memory: use over time, the peak and who held it, what was never freed, wrong frees, fragmentation, churn.
 
 Every free is paired with the allocation of its address before it, within a family (:mod:`warpsight.model.allocators`).
-Allocators that sit on one another (torch's caching allocator on cudaMalloc) are families of their own, so nothing counts twice.
+Allocators built on one another (torch's caching allocator on cudaMalloc) are separate families, so nothing counts twice.
 All times are the trace's: nothing depends on when the analysis runs.
 """
 
@@ -42,7 +42,7 @@ class Allocations:
         freed: Time of the free, :data:`NEVER` for none; an address allocated anew counts as freed then.
         place: Index into `places`: (process, device or -1, layer).
         double: Places and times of frees of what was already freed.
-        unknown: Frees whose allocation is not in the trace: made before the recording, or never.
+        unknown: Frees whose allocation is not in the trace: it was made before the recording, or never.
         reused: Allocations at an address that an earlier one still held: its free is missing.
         again: Allocations at an address that was used before.
     """
@@ -72,7 +72,7 @@ class Allocations:
 def load(trace: StoredTrace, rows: Rows = _ALL) -> Allocations:
     """Pair allocations and frees. Rows that the time window excludes are still read: a free needs its allocation.
 
-    Rows without an address (of old profiles, and frees of null) belong to nothing.
+    Rows without an address (old profiles, frees of null) are ignored.
     """
     numbers = {
         "time": 0,

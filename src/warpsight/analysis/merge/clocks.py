@@ -28,8 +28,8 @@ _MOST_BINS = 1 << 22
 class ClockOffset:
     """The other clock's time of a moment `c` is `c + offset(c)`; offsets are interpolated between `at`.
 
-    `explained` is the share of moments that have a partner where the offset says, `rival` that of the best offset
-    elsewhere: near to each other they say that the offset is not known (calls at even distances look alike).
+    `explained` is the share of moments that have a partner at this offset, `rival` the share at the best other offset. If the two
+    are close, the offset is not known (calls at even distances look alike).
     """
 
     at: Column

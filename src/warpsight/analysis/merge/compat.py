@@ -1,11 +1,11 @@
 """The output of an older script, byte for byte, for comparison with existing results.
 
-That script matches every stack with the launch whose start is nearest in absolute time, whatever process or thread it is
-of and however many stacks chose it before, and counts launches. Use :func:`warpsight.analysis.merge.merge.merge` to
-know which stack launched what.
+That script matches every stack with the launch whose start is nearest in absolute time, regardless of process and thread and of
+how many stacks chose it before, and counts launches. Use :func:`warpsight.analysis.merge.merge.merge` to know which stack
+launched what.
 
-One deviation of speed only: the nearest launch is looked up in a sorted list; of equally near ones the first in the
-file is taken, as there.
+It differs only in speed: the nearest launch is looked up in a sorted list. Of equally near ones the first in the file is taken,
+as in the script.
 """
 
 from __future__ import annotations

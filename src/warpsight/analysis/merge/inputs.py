@@ -145,7 +145,7 @@ def load_samples(path: str | os.PathLike[str]) -> Samples:
     """Load stacks from any text format that has them, or from a trace's launches and samples.
 
     Raises:
-        FormatError: when the file is none of them, or has no stack with a time.
+        FormatError: when the file has none of these formats, or no stack with a time.
     """
     from warpsight.formats import registry
     from warpsight.formats.errors import FormatError
@@ -213,7 +213,7 @@ def _chain(stack: int, tree: dict[int, tuple[int | None, int]], names: dict[int,
 def by_id(samples: Samples, calls: LaunchingCalls, process: Column, at: Column, names: list[str]) -> Column:
     """The call of each sample by process and correlation, -1 without one.
 
-    Ids count only when both files speak of the same ones: nearly all that are found must be calls of the same function.
+    Ids count only if both files use the same ones: nearly all that are found must be calls of the same function.
     """
     none = np.full(len(samples), -1, np.int64)
     if samples.correlation is None or not len(calls):

@@ -1,8 +1,8 @@
 """Which stack belongs to which call: pairs are unique and in order, or not made at all.
 
-A probe fires at a function's entry, just before the call begins, so on one thread stacks and calls alternate. A stack
-is matched when exactly one call is where the clocks say and no other stack claims it. Between two such pairs the
-others are matched by order when there are as many stacks as calls. Whatever is left is ambiguous, or has no partner.
+A probe fires at a function's entry, just before the call begins, so on one thread stacks and calls alternate. A stack is matched
+if exactly one call is where the clocks predict it and no other stack claims that call. Between two such pairs, the rest are
+matched by order if there are as many stacks as calls. Whatever is left is ambiguous, or has no partner.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def match(ours: Column, theirs: Column, allowed: _MatchWindow, *, ordered: bool)
         ours: Sorted int64[n] times of stacks on the calls' clock.
         theirs: Sorted int64[m] starts of calls.
         allowed: Where a call can begin around its stack.
-        ordered: All are of one thread, so stacks and calls alternate.
+        ordered: All come from one thread, so stacks and calls alternate.
 
     Returns:
-        int64[n], the call of each stack or -1, and uint8[n], what became of each stack.
+        int64[n], the call of each stack or -1, and uint8[n], the outcome for each stack.
     """
     call = np.full(len(ours), -1, np.int64)
     state = np.full(len(ours), ALONE, np.uint8)

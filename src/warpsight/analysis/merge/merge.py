@@ -53,7 +53,7 @@ class Merged:
         only.
 
         Raises:
-            UsageError: for a weight that does not exist.
+            UsageError: for an unknown weight.
         """
         if weight not in WEIGHTS:
             raise UsageError(f"there is no weight {weight!r}: {', '.join(WEIGHTS)}")

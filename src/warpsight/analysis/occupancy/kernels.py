@@ -27,12 +27,11 @@ _SHAPE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "regist
 def occupancy(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Theoretical occupancy, waves and tail of every kernel name and shape on every device, most time first.
 
-    Occupancy is the warps of the blocks that fit on a multiprocessor at once (by threads, blocks, registers and shared
-    memory, see :mod:`warpsight.analysis.occupancy.limits`) / the warps it holds; `limiter` says what keeps it from more. Waves
-    are blocks of the grid / (blocks that fit on a multiprocessor x multiprocessors): how many times over the grid fills the
-    device. The last wave is filled to `last_wave` (0 to 1). If all blocks take equally long, ceil(waves) - waves of ceil(waves)
-    parts of the kernel's time and room are empty: `tail_share`; `tail_time` is that share of its time. Clusters are not taken
-    into account.
+    Occupancy is the warps of the blocks that fit on a multiprocessor at once (by threads, blocks, registers and shared memory,
+    see :mod:`warpsight.analysis.occupancy.limits`) / the warps it holds; `limiter` says what keeps it from more. Waves are blocks
+    of the grid / (blocks that fit on a multiprocessor x multiprocessors): how many times the grid fills the device. The last wave
+    is filled to `last_wave` (0 to 1). If all blocks take equally long, ceil(waves) - waves of ceil(waves) parts of the kernel's
+    time and room are empty: `tail_share`; `tail_time` is that share of its time. Clusters are not taken into account.
 
     Returns:
         Table `occupancy`, and `devices` with means weighted by kernel time. Null where the device's limits are not known.

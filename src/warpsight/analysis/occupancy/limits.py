@@ -1,8 +1,8 @@
 """The capacity of one multiprocessor of an NVIDIA GPU, by compute capability, and how many blocks of a kernel fit.
 
-Limits are those of the CUDA C++ Programming Guide, appendix "Compute Capabilities", table of technical specifications per
-compute capability; allocation granularity and the rules for registers are those of `cuda_occupancy.h` of CUDA 13.0. A limit that
-the trace's device row holds wins over the table.
+Limits are those of the CUDA C++ Programming Guide, appendix "Compute Capabilities", table of technical specifications per compute
+capability; allocation granularity and the rules for registers are those of `cuda_occupancy.h` of CUDA 13.0. A limit in the
+trace's device row takes precedence over the table.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def limits(
 ) -> OccupancyLimits | None:  # fmt: skip
     """The limits of a compute capability such as "9.0", with the device's own values where known; None for an unknown one.
 
-    A capability that is newer than the table is taken as the newest of its major version, as such devices run its code.
+    A capability newer than the table is treated as the newest one of its major version, whose code such devices run.
     """
     try:
         major, minor = (int(part) for part in (capability or "").split("."))
@@ -77,10 +77,10 @@ def blocks_per_multiprocessor(
         block: Threads of a block.
         registers: Registers of a thread.
         shared: Bytes of static and dynamic shared memory of a block.
-        configured: Shared memory that the driver gave the multiprocessor for the kernel, 0: not known, all of it counts.
+        configured: Shared memory that the driver gave the multiprocessor for the kernel; 0: unknown, so all of it counts.
 
     Returns:
-        Blocks, 0 when not even one fits; and of `warps`, `registers`, `shared`, `blocks` those that limit.
+        Blocks (0 when not even one fits), and which of `warps`, `registers`, `shared` and `blocks` limit them.
     """
     if block <= 0 or block > of.threads_per_block:
         return 0, "block size"

@@ -19,12 +19,12 @@ _NO_TENSOR = frozenset(("", "Scalar", "ScalarList", "TensorList", "GenericList",
 
 
 class Unknown(Exception):
-    """The file lacks something that a model needs; the message names it."""
+    """Raised when the file lacks something that a model needs; the message names it."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor argument: its shape, our name of its element type ("" unknown), and its strides where the file has them."""
+    """A tensor argument: its shape, our name for its element type ("" if unknown), and its strides where the file has them."""
 
     shape: tuple[int, ...]
     dtype: str = ""

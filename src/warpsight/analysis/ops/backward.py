@@ -1,8 +1,8 @@
 """Backward joined to its forward: which forward operator each operator of an autograd thread belongs to.
 
-torch gives every forward operator the number that its thread's next autograd node will have, so of the operators with one number
-the one that began last made the node (torch/csrc/profiler/collection.cpp links them the same way). A backward operator has the
-number of its node, and torch's number of the thread that made it. Numbers count per thread.
+torch gives every forward operator the number that its thread's next autograd node will have, so among the operators with one
+number, the one that began last made the node (torch/csrc/profiler/collection.cpp links them the same way). A backward operator
+has the number of its node, and torch's number of the thread that made it. Numbers count per thread.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ def _category(name: str) -> int:
 def promoted(tensors: Iterable[str], scalars: Iterable[str]) -> str:
     """The type that PyTorch gives the result of an operator on these types, "" when one is unknown.
 
-    Tensors without dimensions and Python numbers (`scalars`) count only where their category (truth value, integer, float,
-    complex) is above that of all others.
+    Tensors without dimensions and Python numbers (`scalars`) count only if their category (boolean, integer, float, complex) is
+    higher than that of all others.
     """
     main, weak = list(tensors), list(scalars)
     if "" in main:

@@ -61,12 +61,12 @@ class Figures:
         ops: The operators.
         owned: Their device work.
         own: Time of the work each launched itself.
-        total: That of the operators inside it as well.
+        total: The same, including work of operators inside it.
         launched: Pieces of work it launched itself.
-        estimates: What the models say of each distinct call.
+        estimates: The models' estimate of each distinct call.
         counted: Which operators count in sums.
-        flops: Operations; of one of `from_children` those that count inside it.
-        bytes: The same of bytes.
+        flops: Operations; for operators in `from_children`, those counted inside it.
+        bytes: The same for bytes.
         flops_time: Time of the work that `flops` describes.
         bytes_time: Time of the work that `bytes` describes.
         least_compute: Time a perfect device would need for `flops`.
@@ -98,7 +98,7 @@ class Figures:
 
 
 def of_trace(trace: StoredTrace, rows: Rows) -> Figures:
-    """The figures of the selected operators: those that begin in the requested time."""
+    """The figures of the selected operators: those that begin within the requested time."""
     key = ("operator figures", Rows(rows.begin, rows.end, rows.devices, rows.streams, rows.processes).key())
     return trace.kept.get(key, lambda: _figures(trace, rows))
 

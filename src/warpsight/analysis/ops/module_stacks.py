@@ -1,6 +1,6 @@
 """Modules found in Python stacks: a `forward` called by torch.nn.Module.
 
-A stack has classes and the lines that call them, not instances: modules that one line of a loop calls are one node.
+A stack has classes and the lines that call them, not instances: modules called by the same line of a loop are one node.
 """
 
 from __future__ import annotations

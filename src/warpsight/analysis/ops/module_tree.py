@@ -28,7 +28,7 @@ class Module:
 
 
 def named(text: str) -> Module:
-    """The module named by a range: `nn.Module: Linear_3`, or a path such as `model.layers.0.mlp`."""
+    """The module that a range names: `nn.Module: Linear_3`, or a path such as `model.layers.0.mlp`."""
     if text.startswith(PREFIX):
         found = _INSTANCE.match(text.removeprefix(PREFIX))
         assert found is not None
@@ -42,7 +42,7 @@ class ModuleTree:
     """Nodes in the order in which they were first seen; `parent` is -1 for the outermost.
 
     Attributes:
-        parent: The node around each.
+        parent: The enclosing node of each.
         module: What each is.
         calls: How often each ran, None when unknown.
         host: Host time of its runs, ns; None when unknown.

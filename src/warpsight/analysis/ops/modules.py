@@ -56,7 +56,7 @@ def modules(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result:
         class. Calls and host time are null where modules are known by stacks alone.
 
     Raises:
-        UsageError: for a grouping that does not exist, or a pattern that is none.
+        UsageError: for an unknown grouping or an invalid pattern.
     """
     if by not in BY:
         raise UsageError(f"there is no grouping {by!r} of modules{choices(by, BY)}")
@@ -256,6 +256,6 @@ def _findings(found: Figures, placed: _Placed) -> tuple[Finding, ...]:
         text = f"of {int(back.sum()):,} pieces of backward's work {count:,} belong to the module of their forward operator"
         out.append(Finding("note", text, {"rows": count, "of": int(back.sum())}))
     if placed.tree.calls is None:
-        text = "modules are known by Python stacks: those that one line calls are one row, without calls and host time"
+        text = "modules are known from Python stacks: modules called on the same line share a row, without calls and host time"
         out.append(Finding("note", text))
     return tuple(out)

@@ -50,16 +50,16 @@ def operators(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result
             what backward did beside the forward operator.
 
     Returns:
-        Table `ops`. FLOP, bytes and what follows from them are null if unknown, and `model` says `unknown`;
-        docs/explanation/operators.md has what is counted.
+        Table `ops`. FLOP, bytes and values derived from them are null if unknown, and `model` says `unknown`;
+        docs/explanation/operators.md says what is counted.
 
     Raises:
-        UsageError: for a grouping that does not exist.
+        UsageError: for an unknown grouping.
     """
     if by not in BY:
         raise UsageError(f"there is no grouping {by!r} of operators{choices(by, BY)}")
     found = figures.of_trace(trace, rows)
-    chosen = np.flatnonzero(found.owned.chosen & _named(trace, found, rows.name))
+    chosen = np.flatnonzero(found.owned.chosen & _name_matches(trace, found, rows.name))
     if by == "forward":
         from warpsight.analysis.ops.forward_table import by_forward
 
@@ -72,7 +72,7 @@ def operators(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result
     return Result({"ops": made}, _findings(trace, found, chosen))
 
 
-def _named(trace: StoredTrace, found: Figures, pattern: str | None) -> Column:
+def _name_matches(trace: StoredTrace, found: Figures, pattern: str | None) -> Column:
     if pattern is None:
         return np.ones(len(found.ops), bool)
     return np.isin(found.ops.ranges.name_id, device_work.matching(trace, pattern))

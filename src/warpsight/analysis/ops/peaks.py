@@ -29,9 +29,9 @@ class Peaks:
     """A device's peaks.
 
     Attributes:
-        bandwidth: Of its memory, B/s; None: not known.
+        bandwidth: Memory bandwidth, B/s; None if unknown.
         matrix: Operations per second of the matrix units, by element type (tf32 beside ours).
-        vector: The same of all other units.
+        vector: The same for all other units.
         source: Where the rates come from.
     """
 
@@ -145,8 +145,8 @@ def of_device(
         name: Marketing name.
         capability: Compute capability, as "9.0".
         multiprocessors: Their number.
-        clock_khz: Their greatest clock.
-        bandwidth: Of the memory, B/s; wins over the table.
+        clock_khz: Their highest clock.
+        bandwidth: Memory bandwidth, B/s; takes precedence over the table.
     """
     for known in _TABLE:
         if re.search(known.name, name):

@@ -1,9 +1,9 @@
 """The critical path: the chain of work, calls and waits that determines the length of the recording.
 
-Every point of the dependency graph (start and end of a call, end of device work) was released by the last of the things it
-waited for. Followed backwards from the last moment, these releases partition the recorded time: each nanosecond belongs to
-exactly one segment, with the reason why nothing could continue earlier. With an edge weighing the time it really took where it
-was the last, and nothing where it was not, the chain is the longest path of the graph (docs/explanation/critical-path.md).
+Every point of the dependency graph (start and end of a call, end of device work) was released by the last of the things it waited
+for. Followed backwards from the last moment, these releases partition the recorded time: each nanosecond belongs to exactly one
+segment, with the reason why nothing could continue earlier. If an edge weighs the time it took where it was the last dependency,
+and nothing elsewhere, this chain is the longest path of the graph (docs/explanation/critical-path.md).
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def critical_path(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     Tables:
         causes: per cause (:data:`CAUSES`) the time and share of the path, and its segments.
         steady: the same within the steady state of the main loop, without start-up; empty without iterations.
-        on_path: per kernel, copy or call the time it was on the path, and the time it took altogether.
+        on_path: per kernel, copy or call the time it was on the path, and its total time.
         path: every segment in time order, with what it was and what it led to.
         host: where the threads' samples were in segments between calls, by the innermost frame of the user's own code (samples,
             and their share of that time); empty without samples.

@@ -52,13 +52,13 @@ class DependencyGraph:
         time: Time of each point, ns.
         parent: The point that released each point last (for device work: its start), -1 for none.
         cause: Kind of the edge from the parent (:data:`EDGES`).
-        clamped: Edges whose source is after its target by the clocks; their length counts as 0.
+        clamped: Edges whose source is later than their target according to the clocks; their length counts as 0.
         unplaced: Waits of the host whose call is not in the trace.
         floor: Time between a launch call's start and the start of its kernel when nothing else holds it back, ns.
         order: Device nodes in order of (queue, issue); None when the graph was built without its edges.
         sequence: Points of threads in the order of their threads, None where that is 0, 1, 2 and so on.
-        recorded: The device node whose end each recorded event (:func:`warpsight.model.waits.records`) stands for, -1 for
-            none; None likewise.
+        recorded: The device node whose end each recorded event (:func:`warpsight.model.waits.records`) stands for, -1 for none;
+            None when the graph was built without its edges.
     """
 
     calls: Calls
@@ -90,7 +90,7 @@ class DependencyGraph:
         """Source point, target point and kind of every edge; edges into device work are into its start.
 
         Raises:
-            ValueError: The graph was built without its edges.
+            ValueError: when the graph was built without its edges.
         """
         if not self._parts:
             raise ValueError("this graph was built without its edges")
@@ -104,10 +104,10 @@ class DependencyGraph:
 def build(
     trace: StoredTrace, chosen: Rows = _ALL, *, edges: bool = True, host_rows: Rows | None = None
 ) -> DependencyGraph:
-    """Build the graph of the chosen rows; near-linear in their number (sorting is all that is not linear).
+    """Build the graph of the chosen rows; the cost is linear in their number except for sorting.
 
     Without `edges` only the parents are kept, which is what a path needs: the edges are a third of the graph's memory.
-    `host_rows` chooses calls and waits where they are in another time than the device work.
+    `host_rows` chooses calls and waits if their window differs from that of the device work.
     """
     builder = _Builder(trace, chosen, host_rows or chosen, edges)
     builder.line_up()

@@ -130,8 +130,8 @@ def _contracted(graph: DependencyGraph) -> tuple[Column, Column, Column, Column]
 def reduction(count: int, source: Column, target: Column) -> Column:
     """Which edges of an acyclic graph are in its transitive reduction (Aho, Garey and Ullman 1972).
 
-    Nodes are visited from the last to the first in topological order, each with the set of all it reaches as the bits of one
-    integer; of its edges, nearest target first, one is kept when no kept one before it reaches the target.
+    Nodes are visited from last to first in topological order. The set of nodes that each one reaches is kept as the bits of one
+    integer. Its edges are tried nearest target first, and an edge is kept if no edge kept before it reaches the target.
     """
     following: list[list[tuple[int, int]]] = [[] for _ in range(count)]
     waiting = [0] * count

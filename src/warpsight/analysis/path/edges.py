@@ -91,7 +91,7 @@ def default_stream_edges(
 ) -> None:
     """Work on a legacy default stream waits for all blocking streams of its context, and they for it.
 
-    Nodes from `real` on are waits of streams: those are over when their own time is, so none is a target.
+    Nodes from `real` on are waits of streams. They end at a time of their own, so none is a target.
 
     An edge that the one before it on the same stream already implies is left out, so there are at most two per node.
     """

@@ -38,7 +38,7 @@ def index_type(count: int) -> type[np.signedinteger[Any]]:
 
 @dataclass
 class Points:
-    """`previous` is the point before each on its thread, -1 at the first.
+    """The points of calls on threads. `previous` is the point before each on its thread, -1 at the first.
 
     `sequence` has the points in the order of their threads, None where that is 0, 1, 2 and so on.
     """
@@ -61,7 +61,7 @@ class Points:
     def of(cls, start: Column, end: Column, thread: Column) -> Points:
         """Order the points of every thread, of calls in order of thread and start.
 
-        Calls may be nested; an end before its begin is moved to it.
+        Calls may be nested. An end that precedes its begin is moved to the begin.
         """
         count = len(start)
         time = np.empty(2 * count, np.int64)
@@ -96,7 +96,7 @@ def handovers(by_thread: ByThread, points: Points) -> tuple[Column, Column]:
 
     Nothing records how threads wake each other, so this is inferred: a thread that had been silent goes on (or begins)
     right after the last point of another thread, outside its calls, and that thread is silent while this one makes its
-    next calls. It is what a call into an autograd engine, a queue or a pool looks like.
+    next calls. A call into an autograd engine, a queue or a pool looks like this.
     """
     none = np.zeros(0, np.int64)
     if len(by_thread.threads) < 2:
@@ -221,10 +221,10 @@ def implicit_waits(
     kind: int,
     listed: Column,
 ) -> list[tuple[Column, Column, Column]]:
-    """Implicit waits: work that ended during calls without a row for the wait.
+    """Implicit waits: device work that ended during calls for which no wait is recorded.
 
-    Calls like cudaFree wait, and synchronizing ones whose wait is not `listed`. Any other long call did where it returned as soon
-    as all work launched before it had ended: what loads code does, whatever asks for it.
+    Calls like cudaFree wait, and so do synchronizing calls whose wait is not `listed`. Any other long call counts as a wait if it
+    returned as soon as all work launched before it had ended, as loading code does.
     """
     implicit = np.array([waits_implicitly(name) for name in calls.functions], bool)
     synchronizes = np.array([_SYNCHRONIZE.search(name) is not None for name in calls.functions], bool)

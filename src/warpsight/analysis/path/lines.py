@@ -18,10 +18,10 @@ NEVER = np.iinfo(np.int64).min // 4
 
 
 def issued(queue: Column, when: Column, known: Column) -> Column:
-    """When work, which is in order of start, was issued: `when`, but work whose call is not known no later than what follows it.
+    """When each piece of work was issued, in order of start: `when`, but without a known call no later than its successor.
 
-    A stream keeps its order. So what began before work of a known call was launched before that call, such as the kernels that a
-    recording finds in the queue when it begins: they start long after the host has launched the recorded ones behind them.
+    A stream keeps its order. Work that began before work of a known call was therefore launched before that call. For example,
+    kernels already queued when a recording begins start long after the host has launched the recorded kernels behind them.
     """
     if known.all() or not known.any():
         return when
@@ -40,8 +40,8 @@ def issued(queue: Column, when: Column, known: Column) -> Column:
 class Lines:
     """Device nodes in order of (queue, issue); those of queue `q` are ``order[bounds[q]:bounds[q + 1]]``.
 
-    `issue` is the host time at which a node was issued: the start of its call, or what :func:`issued` says where the call is not
-    known. Nodes of one graph launch share it and are in order of their start.
+    `issue` is the host time at which a node was issued: the start of its call, or the estimate of :func:`issued` if the call is
+    not known. Nodes of one graph launch share it and are in order of their start.
 
     Attributes:
         order: Device nodes.
@@ -80,7 +80,7 @@ class Lines:
         return self.bounds[queue], self.bounds[queue + 1]
 
     def resolve(self) -> None:
-        """Recompute the latest ends: the ends of waits become known step by step."""
+        """Recompute the latest ends, because the ends of waits become known step by step."""
         for queue in self.queues:
             a, b = self.places(queue)
             places = np.arange(a, b, dtype=self.latest.dtype)
@@ -117,11 +117,10 @@ class Lines:
     def previous(self, start: Column, same_launch: Column | None, call: Column) -> tuple[Column, Column]:
         """For each node, the node of its queue that released it, and the nodes that overlap it.
 
-        That is the node that ended last of all before it in the order; kernels that follow each other in a graph seem to
-        overlap a little, by less than half of the shorter one. Where that one had not ended when this began
-        (nodes of one graph launch side by side, programmatic launches, clocks that disagree), it is the one that ended
-        last before this began, and without such a one the node before, with the overlap said. `call` launched each, -1
-        unknown.
+        That is the node before it in the order that ended last; kernels that follow each other in a graph may seem to overlap a
+        little, by less than half of the shorter one. If it had not ended when this node began (parallel nodes of one graph
+        launch, programmatic launches, clocks that disagree), it is the one that ended last before this node began. If there is
+        none, it is the preceding node, reported as an overlap. `call` is the call that launched each, -1 unknown.
         """
         before = np.empty(len(self.order), self.order.dtype)
         overlapping = []

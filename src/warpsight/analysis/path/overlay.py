@@ -33,7 +33,7 @@ _ALL = Rows()
 def overlay(trace: StoredTrace, rows: Rows = _ALL) -> Overlay:
     """The critical path of the rows: a track of segments, and an arrow from each row on the path to the next.
 
-    A segment is named by the work or call that ran, or by what was waited for and what came then.
+    A segment is named after the work or call that ran, or after the awaited work and what followed it.
     """
     graph = dependency.build(trace, rows, edges=False)
     path = trace_back(graph)

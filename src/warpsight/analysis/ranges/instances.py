@@ -26,9 +26,9 @@ _OPEN = np.iinfo(np.int64).max
 def range_instances(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Every range with device work, on the host and on the device, and the pace of ranges of one name.
 
-    `lag` is from the start of the range on the host to the start of its first work; `pace` from the start of the work of the
-    range's predecessor of the same name, process and thread to its own; `share` is the time of its work / its span
-    on the device, more than 100% where work overlaps.
+    `lag` is from the start of the range on the host to the start of its first work; `pace` is from the start of the work of the
+    previous range with the same name, process and thread to the start of its own; `share` is the time of its work / its span on
+    the device, more than 100% where work overlaps.
 
     Tables:
         pace: name, instances, pace_median, pace_min, pace_max, span_median, span_max, lag_median (ns).

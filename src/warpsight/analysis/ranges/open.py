@@ -1,8 +1,8 @@
 """Which range of the program (NVTX, annotate, framework operator) a launch was made in, exactly.
 
-The innermost range at a moment is the one that began last of those still open. It is found by a jump: the last range that
-began before the moment; where that has ended, the nearest earlier one that ended later than it (nothing between the two can
-still be open); and so on outwards. Every step is one pass over all moments, and steps are as many as ranges nest.
+The innermost range at a moment is the one that began last of those still open. The search starts at the last range that began
+before the moment. If that has ended, it jumps to the nearest earlier range that ended later (nothing between the two can still be
+open), and so on outwards. Every step is one pass over all moments, and there are as many steps as ranges nest.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Ranges:
         """For each (process, thread, moment) the index of the innermost open range, or -1.
 
         Ranges that the thread itself began come first: of those still open, the one that began last. Where there is none,
-        start/end ranges that other threads of the process began count. A range that ends at a moment is not open then.
+        start/end ranges that other threads of the process began count. A range that ends exactly at a moment is not open at that
+        moment.
         """
         out = np.full(len(moment), -1, np.int64)
         if not len(self) or not len(moment):
@@ -182,7 +183,7 @@ class Projection:
         place: For each piece of work the index of its innermost range, -1 none.
         count: Pieces of work in the range and the ranges inside it.
         own: Time of the work launched directly in it.
-        total: That of the ranges inside it as well.
+        total: The same, including ranges inside it.
         first: First start of its work; meaningless where `count` is 0.
         last: Last end of its work.
     """
@@ -232,12 +233,12 @@ def projected(trace: StoredTrace, rows: Rows) -> Projection:
 
 
 def ranges(trace: StoredTrace, rows: Rows = _ALL) -> Result:
-    """Device work by the range (NVTX, annotate) it was launched in, whichever thread's or device's it is.
+    """Device work by the range (NVTX, annotate) it was launched in, whatever thread or device it is on.
 
     A kernel, copy or set belongs to the innermost range open on its launching thread when the launch call began. `own`
-    is the summed time of work launched directly in the range, `total` that of the ranges inside it as well. `span` is, summed
+    is the summed time of work launched directly in the range, `total` includes the ranges inside it. `span` is, summed
     over the range's instances, the time from the first start to the last end of that work: the range as the GPU saw it.
-    A trace without ranges that has operators of a framework gets those, and a finding says so.
+    If a trace has no ranges but has operators of a framework, those are used, and a finding says so.
 
     Returns:
         Table `ranges`: name, instances (with device work in them), host (their summed length), work, own, total, span in ns.

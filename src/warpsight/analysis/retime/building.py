@@ -1,4 +1,4 @@
-"""Makes a program of a recording: the times between its events, and the part that nothing explains.
+"""Makes a program from a recording: the times between its events, and the part that nothing explains.
 
 What something waited for last (its *binding* dependency) gets the time that was recorded in between; everything else it waited
 for gets the usual time. What is far longer than usual is kept as a delay of its own, whatever comes last.
@@ -33,7 +33,7 @@ _BETWEEN_NODES = (path.EVENT, path.DEFAULT, path.GRAPH, path.LISTED)
 def build(trace: StoredTrace, rows: Rows = _ALL, host_rows: Rows | None = None) -> Program:
     """The program of some rows; solved as it is, it gives the recorded times.
 
-    `host_rows` chooses calls where they are in another time than the device work.
+    `host_rows` chooses calls if their window differs from that of the device work.
     """
     graph = path.build(trace, rows, host_rows=host_rows)
     program = _Building(graph).made()

@@ -31,7 +31,7 @@ def with_meetings(program: Program) -> Program:
 def find(program: Program) -> Meetings:
     """Kernels with one name on several devices or ranks that overlap and end at the same time.
 
-    Those of the member with the fewest are compared with the nearest end of every other member.
+    The kernels of the member that has the fewest are compared with the nearest end of every other member.
     """
     graph = program.graph
     node = np.flatnonzero(graph.kind == COMMUNICATION)

@@ -1,7 +1,7 @@
 """A recording as a program to run again: the dependencies of every call and every piece of device work, and their delays.
 
-Everything happens as soon as what it waits for has happened and the time in between has passed. With the times of the recording
-in between, everything happens when it was recorded; other times in between give another run.
+Everything happens as soon as what it waits for has happened and the time in between has passed. With the recorded times in
+between, everything happens when it was recorded. Other times give another run.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ class Meetings:
 class Program:
     """Times in ns, relative to `origin`. Points are those of `graph`.
 
-    A point of a thread happens at the latest of: `lag` after the point `before` it, and its links; and `after` later still.
+    A point of a thread happens at the latest of: `lag` after the point `before` it, and its links; and then `after` later.
     A device node begins at the latest of: `arrival` after its call's end (or begin: `from_begin`), `gap` after the end of the
-    node `previous` in its stream, and its links; and `delay` later, which is what nothing in the recording explains.
+    node `previous` in its stream, and its links; and then `delay` later, a delay that nothing in the recording explains.
 
     Attributes:
         before: For each point of a thread the one before it, -1 for the thread's first: `lag` after it was recorded.
         place: For each device node the place of its call, -1 where that is not known.
         previous: For each device node the one before it, -1 for none.
-        duration: Of device nodes; of the members of a meeting: from the last member's start.
+        duration: Duration of device nodes; for members of a meeting, from the last member's start.
         depth: Entries of the launch queue of each stream as far as that was seen (:mod:`.queue`), else None.
         notes: What was assumed, as sentences.
     """

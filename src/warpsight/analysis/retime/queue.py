@@ -66,7 +66,7 @@ def marked(trace: StoredTrace, program: Program) -> Column | None:
 def with_launch_queue(program: Program, full: Column | None) -> Program:
     """The program in which a launch waits while its stream's queue is full.
 
-    Link: start of the work `depth` launches earlier on the stream → end of the call. `full` are the calls that were blocked, by
+    Link: start of the work `depth` launches earlier on the stream → end of the call. `full` lists the calls that were blocked, by
     place (:func:`marked`).
     """
     lines = _launches(program)

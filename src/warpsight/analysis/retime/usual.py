@@ -1,4 +1,4 @@
-"""Usual times: how long launches, streams and waits take when nothing holds them up."""
+"""Usual times: how long launches, stream order and waits take when nothing holds them up."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _TIMES, _LEAST, MOST = 4, 10_000, 100_000
 def by_code(values: Column, code: Column, chosen: Column, codes: int, otherwise: int) -> Column:
     """The median of the chosen values of each code; rare codes get the median of all chosen values, or `otherwise`.
 
-    How long before the end of its call the work of another function began says nothing about a rare one: there 0 is the least.
-    `chosen` are indices. Codes are numbers from 0 to `codes` - 1.
+    How long before the end of its call work began differs by function, so the other functions say nothing about a rare one; 0 is
+    the minimum there. `chosen` are indices. Codes are numbers from 0 to `codes` - 1.
     """
     whole = int(np.median(np.maximum(values[chosen], 0))) if len(chosen) else otherwise
     out = np.full(max(codes, 1), whole, np.int64)

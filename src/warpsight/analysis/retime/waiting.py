@@ -36,7 +36,7 @@ def _with_stream_waits(program: Program) -> Program:
     For files that do not say which event a stream waits for. What is not explained otherwise (`delay`) is taken back.
     """
     graph = program.graph
-    late = told_to_wait(program)
+    late = after_stream_waits(program)
     if not len(late):
         return program
     work = np.flatnonzero(graph.kind != path.WAIT)
@@ -53,7 +53,7 @@ def _with_stream_waits(program: Program) -> Program:
     return program.but(delay=delay, links=links)
 
 
-def told_to_wait(program: Program) -> Column:
+def after_stream_waits(program: Program) -> Column:
     """Delayed nodes whose thread, between the previous launch and theirs, made some stream wait."""
     graph, thread = program.graph, program.graph.by_thread.thread
     waits = np.array([name.endswith("StreamWaitEvent") for name in graph.calls.functions] + [False], bool)

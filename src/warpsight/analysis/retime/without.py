@@ -165,7 +165,7 @@ def other_streams(program: Program) -> Program:
     links = program.links
     kept = ~(np.isin(links.kind, _STREAMS) & (links.target >= program.base))
     delay = program.delay.copy()
-    delay[waiting.told_to_wait(program)] = 0
+    delay[waiting.after_stream_waits(program)] = 0
     return program.but(
         delay=delay, links=Links(links.source[kept], links.target[kept], links.lag[kept], links.kind[kept])
     )

@@ -96,7 +96,7 @@ def usual_piece(facts: Facts, kind: int) -> int:
 
 
 def of(facts: Facts, kind: int, entries: tuple[Entry, ...], work: Column, usual: int) -> tuple[str, ...]:
-    """Evidence for a class, or for one row of it; `work` are the rows of :func:`work_of`, `usual` is :func:`usual_piece`."""
+    """Evidence for a class or one row of it; `work` comes from :func:`work_of`, `usual` from :func:`usual_piece`."""
     found = facts.account
     out: list[str] = []
     if kind == HOST:

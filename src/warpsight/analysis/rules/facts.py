@@ -59,7 +59,7 @@ class Facts:
 
     @cached_property
     def kernels_of_queues(self) -> tuple[Column, Column]:
-        """The number and total time (ns) of the kernels on each queue."""
+        """Number and total time (ns) of the kernels on each queue."""
         work = self.work
         count, time = np.zeros((2, len(work.queues)), np.int64)
         for block in device_work.blocks(len(work)):
@@ -150,7 +150,7 @@ class Facts:
 
     @cached_property
     def host_window(self) -> tuple[int, int]:
-        """The time in which the host issued the work of the steady state: it runs ahead of the device."""
+        """The time in which the host issued the work of the steady state, earlier than it ran on the device."""
         begin, end = self.loop_window
         first, stop = np.searchsorted(self.work.start, [begin, end])
         call = self.call[first:stop]
@@ -185,7 +185,7 @@ class Facts:
         return sum(intervals.clipped(one, begin, end).total for one in busy) / ((end - begin) * len(busy))
 
     def copies_unseen(self, function: str) -> bool:
-        """Whether a call of this function copied and the trace has no copies at all, so that the device may have copied in it."""
+        """Whether a call of this function copied but the trace has no copies, so the device may have copied during the call."""
         return not self.trace.count("memcpy") and api_names.copies(function)
 
     def stack_text(self, stack: int) -> str:

@@ -53,9 +53,8 @@ def _unfilled(work: Work, places: Column, running: Column, sizes: Column, units:
 def kernels(trace: StoredTrace, rows: Rows, window: tuple[int, int], longer: int = -1) -> dict[str, Column]:
     """Kernels that began in a window: `start`, `duration` (ns), `name_id`, `device` (-1: unknown), `blocks` (0: unknown).
 
-    And `unfilled`, the part of the duration (ns) in which it and what ran beside it had fewer blocks than the device has
-    multiprocessors. Only those that took longer than `longer` ns, and no collectives: few blocks suffice for those,
-    whatever the device.
+    Also `unfilled`, the part of the duration (ns) in which the kernel and concurrent kernels had fewer blocks than the device has
+    multiprocessors. Only kernels longer than `longer` ns count, and no collectives, for which few blocks suffice.
     """
     whole = everything(trace)
     work = whole.work

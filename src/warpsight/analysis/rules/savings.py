@@ -1,7 +1,7 @@
 """Savings of findings: the recording, or its median and slowest iterations, re-timed without each cause.
 
-Findings of the account get what re-timing gives. Changes that save time come with a bound of their own, which counts where it is
-the lower one: time that a change takes away may come back as waiting for something else.
+Findings of the account get the saving that re-timing predicts. Changes come with an upper bound of their own; the lower of the
+two counts, because time that a change removes may come back as waiting for something else.
 """
 
 from __future__ import annotations
@@ -145,9 +145,9 @@ def _recorded_of_host(facts: Facts, windows: list[_Window]) -> str | None:
     if not launching[function].all():
         return None
     return (
-        "calls that launch are all that was recorded of the host, and no waits"
+        "of the host, only calls that launch were recorded, no waits"
         if any(len(one.program.graph.by_thread) for one in windows)
-        else "no call of the host that launches or waits was recorded"
+        else "no host call that launches or waits was recorded"
     )
 
 

@@ -1,4 +1,4 @@
-"""Streams that could overlap and do not."""
+"""Streams that could overlap but do not."""
 
 from __future__ import annotations
 

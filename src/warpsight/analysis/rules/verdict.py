@@ -111,7 +111,7 @@ def verdict(trace: StoredTrace, rows: Rows = _ALL) -> Verdict:
     found = families.run(facts)
     loop = _loop(facts, found)
     asked = rows.begin is not None or rows.end is not None
-    chosen = "the time asked for" if asked else "from the first to the last device work"
+    chosen = "the requested time" if asked else "from the first to the last device work"
     leading = _leading(facts, found)
     return Verdict(
         _headline(facts, leading), _summary(facts, loop), facts.window, chosen, facts.length, facts.account.summary, loop,
@@ -152,7 +152,7 @@ def _headline(facts: Facts, leading: tuple[Finding, ...]) -> str:
     if not len(facts.work):
         if facts.work.unfinished:
             launched = words.counted(facts.work.unfinished, "was", "were")
-            return f"no kernel finished: {launched} launched and never seen to run"
+            return f"no kernel finished: {launched} launched but never seen running"
         return "no device work was recorded"
     if not facts.account.span:
         return f"none of the {len(facts.work):,} recorded kernels, copies and fills has a duration"
@@ -201,5 +201,5 @@ def _without_device(facts: Facts) -> str:
     listed = f"{', '.join(told[:-1])} and {told[-1]}" if told[1:] else told[0]
     # Ranges may be on any track: the trace does not say whose they are.
     alone = len(told) == 1 and facts.trace.count("marker")
-    whose = ", on tracks that are not said to be a device's" if alone else " of the host"
+    whose = ", on tracks not marked as a device's" if alone else " of the host"
     return f"the trace holds {listed}{whose}, and no kernel, copy or fill"

@@ -44,15 +44,15 @@ def clocks(trace: StoredTrace, rows: Rows = _ALL, *, windows: int = WINDOWS) -> 
     """SM clock, power and throttle reasons of each device while its kernels ran.
 
     A sample holds until the next one. Time lost to clocks is the integral over busy time of (1 - clock / maximum), never below
-    0: what kernels whose speed follows the clock would have saved at the maximum clock; it is an upper bound, since kernels
-    limited by memory do not slow down as much. Busy is the union of kernels without communication. The maximum is the device's
-    (`clock_khz`), else the highest clock seen. Energy is the integral of power; the energy of kernels that run at once is
-    shared out among them equally, so that the kernels' energies add up to that of the time in which kernels ran.
+    0: the time that kernels whose speed follows the clock would have saved at the maximum clock. It is an upper bound, since
+    kernels limited by memory do not slow down as much. Busy is the union of kernels without communication. The maximum is the
+    device's (`clock_khz`), else the highest clock seen. Energy is the integral of power; the energy of kernels that run at once
+    is shared out among them equally, so that the kernels' energies add up to that of the time in which kernels ran.
 
     Returns:
-        Tables `devices`, `kernels` (by name), `reasons` (throttling: `time` while active, `busy_time` of it in which kernels
-        ran, `share` of busy time that was measured, and time `lost` meanwhile), `over_time` (windows). Times in ns; values that
-        no sample tells are null.
+        Tables `devices`, `kernels` (by name), `reasons` (throttling: `time` while active, `busy_time` of it in which kernels ran,
+        `share` of busy time that was measured, and time `lost` meanwhile), `over_time` (windows). Times in ns; values without a
+        sample are null.
     """
     work = device_work.load(trace, rows)
     sampled = {name: series.load(trace, names) for name, names in series.NAMES.items()}

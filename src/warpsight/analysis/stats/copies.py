@@ -23,7 +23,7 @@ _HABITS = """habit:string device:int16 kind:string count:int64 bytes:int64:B tim
 
 
 def copies(trace: StoredTrace, rows: Rows = _ALL) -> Result:
-    """How much was copied from where to where, how fast, and which known causes made it slow.
+    """How much was copied from where to where, how fast, and which known causes slowed it down.
 
     `bandwidth` is bytes / summed duration on the device, `link` the speed of the path
     (:mod:`~warpsight.analysis.stats.links`; null: unknown) and `link_share` their quotient. Habits are `pageable` (an end

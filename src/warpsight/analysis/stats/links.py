@@ -18,11 +18,11 @@ _ON_DEVICE = ("DtoD", "DtoA", "AtoD", "AtoA")
 
 
 def speeds(trace: StoredTrace) -> _Speeds:
-    """The speed of every path that is known, pinned memory on the host's side.
+    """The speed of every known path, with pinned memory on the host's side.
 
-    A trace may carry measurements in its manifest (`links`); else those kept on this machine count, where they are of the same
-    devices (by UUID). A copy within a device reads and writes its memory, so without a measurement half the peak bandwidth of
-    the memory is its limit.
+    A trace may carry measurements in its manifest (`links`); otherwise those stored on this machine count, if they are for the
+    same devices (by UUID). A copy within a device reads and writes its memory, so without a measurement half the peak bandwidth
+    of the memory is its limit.
     """
     devices = trace.sql("SELECT device, uuid, name, memory_bandwidth FROM device").fetchall()
     found: _Speeds = {(d, d): (b / 2, "half of the memory's peak") for d, _, _, b in devices if b}

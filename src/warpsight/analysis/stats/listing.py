@@ -58,13 +58,13 @@ def events(
             the host only.
         kinds: As `export --kind` spells them.
         limit: Rows at most, the first ones; None for all.
-        running: Also those that began before the rows' `begin` and went on in it.
+        running: Also include those that began before the rows' `begin` and were still running then.
 
     Returns:
         Table `events`: time and duration (ns), kind, name, device, stream, thread, process, correlation, detail.
 
     Raises:
-        UsageError: for a kind that does not exist.
+        UsageError: for an unknown kind.
     """
     for kind in kinds:
         if kind not in KINDS:

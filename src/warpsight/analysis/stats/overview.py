@@ -59,7 +59,7 @@ class Picture:
     Attributes:
         work: All rows.
         lanes: Devices, each followed by its streams when it has several.
-        names: Texts of names; the first stands for all that have no place of their own.
+        names: Texts of names; the first stands for all names not listed.
         kinds: Kind of each name.
         name: Name of each row of `work`.
         merged: Streams without a lane of their own.

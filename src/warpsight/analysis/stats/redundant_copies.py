@@ -35,12 +35,12 @@ _SPEC = """process:int32 device:int16 kind:string source:uint64 destination:uint
 def redundant(trace: StoredTrace, rows: Rows = _ALL) -> tuple[pa.Table, tuple[Finding, ...]]:
     """Copies that repeat an earlier one of the process: source, destination and size are the same.
 
-    No copy or set in between wrote to any byte of either. What kernels and the host wrote is not recorded, so these are
-    candidates; a copy of input that changes each step is none.
+    No copy or set in between wrote to any byte of either. Writes by kernels and the host are not recorded, so these are only
+    candidates: a copy of input that changes each step is not redundant.
 
     Returns:
-        One row per source, destination and size: `count` copies that could be saved, their bytes and time; and what is to be
-        said when addresses are missing.
+        One row per source, destination and size: `count` copies that could be saved, their bytes and time; and a finding if
+        addresses are missing.
     """
     columns, texts = trace.columns("memcpy", {**_ENDS, "device": -1, "stream": -1}, ["kind"])
     keep = rows.mask(columns)

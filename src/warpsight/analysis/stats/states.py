@@ -32,8 +32,8 @@ def states(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """How long each stream was in each state; the times of a stream add up to the window exactly.
 
     running   at least one kernel, copy or set of the stream ran
-    waiting   none ran, one was launched and had not begun, and before it the stream was told to wait for an event
-    queued    none ran, one was launched (its call had begun) and had not begun
+    waiting   none ran, one was launched but had not begun, and before it the stream was made to wait for an event
+    queued    none ran, one was launched (its call had begun) but had not begun
     complete  nothing ran or was queued, and a host call that waits for the stream, its context or its device had not returned
     idle      none of these
 

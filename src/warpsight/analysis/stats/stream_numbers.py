@@ -34,7 +34,7 @@ class StreamNumbers:
     def of(cls, trace: StoredTrace) -> StreamNumbers:
         """Number the streams of a trace's kernels.
 
-        Ids usually are close together, and then arithmetic makes one number of three: of processes 0 and 1, context 1 and streams
+        Ids are usually close together, so arithmetic combines three into one number: of processes 0 and 1, context 1 and streams
         7 to 9, stream 8 of process 1 is 1 * 3 + 1 = 4. Streams that are spread over all 64 bits are listed and joined.
         """
         limits = ", ".join(f"min({name}), max({name})" for name in COLUMNS)

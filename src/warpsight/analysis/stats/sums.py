@@ -122,8 +122,8 @@ def _kernels(trace: StoredTrace, rows: Rows, by: str, names: str, latency: bool)
     if missing:
         lost = words.counted(
             missing,
-            "kernel was launched and no GPU record of it arrived; it is",
-            "kernels were launched and no GPU record of them arrived; they are",
+            "kernel was launched but no GPU record of it arrived; it is",
+            "kernels were launched but no GPU record of them arrived; they are",
         )
         text = f"{lost} not counted here"
         findings = (Finding("loss", text, {"kernels": missing}),)

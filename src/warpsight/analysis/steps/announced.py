@@ -1,8 +1,8 @@
 """The main loop among the loops that a program announced.
 
 A turn lasts from its start to the next turn's. A loop is the main loop when most of the device work is launched in its turns:
-marks and frameworks' own steps first, then names that count up, then a range that comes again and again. Of ranges that are
-inside each other the outermost is the loop: a layer is not an iteration, however often it is passed.
+marks and frameworks' own steps first, then names that count up, then a range that recurs. Of nested ranges the outermost is the
+loop: a layer is not an iteration, however often it runs.
 """
 
 from __future__ import annotations

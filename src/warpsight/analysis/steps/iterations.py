@@ -1,9 +1,9 @@
 """The iterations of a program's main loop, found by its annotations or by repeated launches.
 
-Iterations are turns of the launching thread. A turn's device work is what was launched in it, joined by id; work whose launch is
-not in the trace goes with the work before it on its stream. On the device an iteration lasts from the start of its first work to
-the start of the next one's first (the last one: to the end of its work), so iterations tile the time and a pause belongs to the
-turn before.
+An iteration is one turn of a loop on the launching thread. A turn's device work is what was launched in it, joined by id; work
+whose launch is not in the trace goes with the work before it on its stream. On the device an iteration lasts from the start of
+its first work to the start of the next one's first (the last one: to the end of its work), so iterations tile the time and a
+pause belongs to the turn before.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def find(
 ) -> list[Iterations]:
     """The iterations of every process; results for one work are kept while the trace is open.
 
-    Without `repetition` only loops count that the program announced: that takes a tenth of the time.
+    Without `repetition`, only loops that the program announced count, which takes a tenth of the time.
     """
     among = device_work.load(trace, rows, cut=False) if work is None else work
     # The work is kept with the results found in it, so that its identity cannot be reused.
@@ -354,11 +354,11 @@ def _carried_on(turn: Column, work: Work, mine: Column, launched: Column) -> Non
 def steady_state(duration: Column) -> Column:
     """Which iterations belong to the steady state, without warm-up and a cut-off end.
 
-    The steady state begins at the first iteration from which on two of three are within 25% of the median of the second half,
-    and ends with the last such iteration: a slow iteration in the middle belongs to it. Where that leaves
-    out most of the second half, or where many inside are not near the median or many outside are, lengths differ by nature
-    (sequences, requests), and one iteration is as usual as another. Of two lengths the one that more iterations have, before and
-    after the others, is the usual one.
+    The steady state begins at the first iteration from which on two of three are within 25% of the median of the second half, and
+    ends with the last such iteration: a slow iteration in the middle belongs to it. Where that leaves out most of the second
+    half, or where many inside are not near the median or many outside are, lengths differ by nature (sequences, requests), and no
+    iteration is more typical than another. Of two lengths, the one that more iterations have, both before and after the others,
+    is the usual one.
     """
     usual = float(np.median(duration[len(duration) // 2 :]))
     steady = _steady(duration, usual)
@@ -461,7 +461,7 @@ def _listed(found: list[Iterations]) -> pa.Table:
 
 
 def busy(one: Iterations) -> Column:
-    """Time in each iteration during which the process has device work."""
+    """The part of each iteration during which the process has device work, ns."""
     mine = one.work.process == one.process
     whole = intervals.union(one.work.start[mine], one.work.end[mine])
     edges = np.append(one.start, one.start[-1] + one.duration[-1])

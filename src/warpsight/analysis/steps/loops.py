@@ -53,8 +53,8 @@ class Loop:
         source: How it was announced, in words.
         end: End of each turn's range; the start of the next where it was marked.
         label: Text of each turn.
-        named: Its name is one that people give to turns.
-        part: Its name is one that people give to parts of a model, or that of a framework's operator.
+        named: Whether people usually give its name to iterations.
+        part: Whether people usually give its name to parts of a model, or it is the name of a framework's operator.
     """
 
     rank: int

@@ -1,8 +1,8 @@
 """Phases of a step: forward, backward, optimiser, communication, data loading; device time and host time of each.
 
-Each piece of device work gets the phase of the strongest sign there is, in this order: its own name (communication, optimiser
+Each piece of device work gets its phase from the strongest available sign, in this order: its own name (communication, optimiser
 kernels), the ranges and operators open at its launch (nearest first), the thread that launched it (torch's autograd threads),
-the stack of its launch. Work without any sign is `unknown`. The result counts which sign decided: nothing is guessed silently.
+the stack of its launch. Work without any sign is `unknown`. The result counts which sign decided: no guess goes unreported.
 """
 
 from __future__ import annotations

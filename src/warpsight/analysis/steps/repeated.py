@@ -197,8 +197,8 @@ def _with_first(first: Column, names: Column, period: int) -> Column:
 def uneven(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
     """The loop whose turns are divided by the host's waits, even if parts repeat within a turn, or None.
 
-    What is between two waits does the same work in each turn, by name, begins with the same and ends with the same; only how
-    often differs:
+    Between two waits, each turn launches kernels of the same names and begins and ends with the same kernel; only their counts
+    differ:
 
         a b c a b c r | a b c r | a b c a b c a b c r |
     """
@@ -247,7 +247,7 @@ def _kinds(names: Column, edges: Column) -> tuple[Column, Column]:
 
 
 def parts_of_a_module(trace: StoredTrace, process: int, turns: Turns, when: Column) -> bool:
-    """Whether most iterations begin in the same runs of a module in torch's profiler: then they are its layers."""
+    """Whether most iterations begin within the same run of a module in torch's profiler, which makes them its layers."""
     if not trace.count("marker"):
         return False
     texts = names_of.texts(trace, "name")
@@ -270,7 +270,7 @@ def usual_size(turns: Turns) -> int:
 
 
 def may_be_layers(turns: Turns) -> bool:
-    """Whether iterations are as few and as large as the layers of a model."""
+    """Whether there are as few iterations as a model has layers, with as much work in each."""
     return len(turns.label) <= _LAYERS and _LEAST_LAYER <= usual_size(turns) <= _MOST_LAYER
 
 

@@ -1,11 +1,11 @@
 """Finds the repetition in a sequence of kernel names: the period of a loop, and where each turn of it begins.
 
-The period is the lag at which the sequence agrees best with itself, from its autocorrelation: each name becomes a random point
-on the unit circle, so that the product of two equal names is 1 and of two different ones 0 on average, and one FFT gives the
-agreement at all lags. Of the lags that agree best, the one with the longest uninterrupted runs of agreement is the period (a
-loop of layers inside the loop agrees only up to its end), and of equally long runs the shortest lag (two turns are not one).
-The turns themselves are found by a mark: a run of names that occurs once per period. Warm-up and turns with more or less work
-therefore cost themselves, not the others.
+The period is the lag at which the sequence agrees best with itself, from its autocorrelation: each name becomes a random point on
+the unit circle, so that the product of two equal names is 1 and of two different ones 0 on average, and one FFT gives the
+agreement at all lags. Of the lags that agree best, the one with the longest uninterrupted runs of agreement is the period (a loop
+of layers inside the loop agrees only up to its end), and of equally long runs the shortest lag (two turns are not one). The turns
+themselves are found by a mark: a run of names that occurs once per period. Warm-up and turns with more or less work therefore
+affect only themselves.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def find(names: Column, gap: Column) -> Repetition | None:
 
     Args:
         names: Integers that stand for the names, in order of issue.
-        gap: Idle time before each place: of several possible beginnings of a turn the one after the longest pause is taken.
+        gap: Idle time before each place; of several possible beginnings of a turn, the one after the longest pause is chosen.
 
     Returns:
         The repetition, or None where the sequence does not repeat.

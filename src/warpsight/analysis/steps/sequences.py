@@ -34,10 +34,10 @@ _FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 def sequences(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """The sequences of kernels that instances of one operator or range launch, most device time first.
 
-    Modules that PyTorch numbers (`nn.Module: Layer_3`) are one. Of operators that launched the very same kernels, one inside
-    the other, the outermost is reported. An instance's sequence is every kernel whose launch call began on the instance's thread
-    while it was open, in the order of the launches, those of operators inside it included. Sequences of one kernel and of more
-    than 32 are left out.
+    Modules that differ only in PyTorch's number (`nn.Module: Layer_3`) count as one. If nested operators launched exactly the
+    same kernels, the outermost is reported. An instance's sequence is every kernel whose launch call began on the instance's
+    thread while it was open, in the order of the launches, those of operators inside it included. Sequences of one kernel and of
+    more than 32 are left out.
 
     Tables:
         sequences: operator, kernels (how many), times (how often), total (device time), mean (per instance), launch (host

@@ -18,11 +18,11 @@ class Turns:
         source: How the loop was found, in words.
         of_launch: Number of the turn, -1 for launches in none.
         label: Text of each turn, or "".
-        announced: The program or its framework says where turns begin; else repetition does.
-        sure: A mark or a framework's own step says so.
-        weak: No wait of the host marks the turns of a repetition.
-        uneven: Turns differ in size by nature.
-        anyhow: The turns are ranges with one name that does not say that they are turns.
+        announced: Whether the program or its framework says where turns begin; otherwise repetition does.
+        sure: Whether a mark or a framework's own step says so.
+        weak: Whether no wait of the host marks the turns of a repetition.
+        uneven: Whether turns differ in size by nature.
+        anyhow: Whether the turns are ranges whose common name does not suggest a loop.
     """
 
     source: str

@@ -151,7 +151,7 @@ class _Sums:
 
 
 def sums(scene: Scene, begin: int, end: int, most: int = 12) -> _Sums:
-    """Sums over [begin, end): slices count with their part in it."""
+    """Sums over [begin, end); a slice counts with the part that lies inside."""
     busy = {row.key: row.busy(begin, end) for row in scene.rows if row.role != "stacks"}
     times = np.zeros(len(scene.names), np.int64)
     counts = np.zeros(len(scene.names), np.int64)

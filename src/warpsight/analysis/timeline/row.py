@@ -48,7 +48,7 @@ class Row:
     """Slices that do not nest, by begin (ns).
 
     Attributes:
-        key: NumberedLabels the row in addresses of a page: the same row of the same trace has the same key.
+        key: Identifies the row in addresses of a page: the same row of the same trace has the same key.
         label: What it is called.
         role: steps, ranges, ops, calls, stacks, device, stream or copies; one role of one `group` is drawn as one track.
         group: Key of the track that the row belongs to; nested ranges take a row for each level.

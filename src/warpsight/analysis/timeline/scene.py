@@ -32,8 +32,8 @@ class Scene:
     """The rows of a timeline from top to bottom.
 
     Attributes:
-        begin: Start of the first thing, or of the time asked for, ns.
-        end: End of the last thing, or of the time asked for.
+        begin: Start of the first thing, or of the requested time, ns.
+        end: End of the last thing, or of the requested time.
         origin: 0 of the times that people see (:func:`warpsight.model.selection.begin_of`).
         names: Kind and text of each number of a name.
         calls: The calls that `Row.call` counts in.

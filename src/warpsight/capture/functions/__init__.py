@@ -1,10 +1,9 @@
 """Names of API functions by the numbers the recorders write.
 
-The lists beside this module have one `number name` per line. CUPTI's come from `cupti_runtime_cbid.h` and
-`cupti_driver_cbid.h` (CUDA 13; numbers are never reused, so older ones are a subset), OpenCL's from the order
-of `struct _cl_icd_dispatch` in `CL/cl_icd.h`, from 0. Other backends bring lists of their own
-(:class:`warpsight.machine.backends.backend.ApiFunctions`), or their recorder names the functions it meets in rows of kind
-`ApiFunction`.
+The lists beside this module have one `number name` per line. CUPTI's come from `cupti_runtime_cbid.h` and `cupti_driver_cbid.h`
+(CUDA 13; numbers are never reused, so older ones are a subset), OpenCL's from the order of `struct _cl_icd_dispatch` in
+`CL/cl_icd.h`, from 0. Other backends bring lists of their own (:class:`warpsight.machine.backends.backend.ApiFunctions`), or
+their recorder reports function names in rows of kind `ApiFunction`.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Addresses:
         self._order = None
 
     def put_nodes(self, node: Array, time: Array, source: Array, destination: Array) -> None:
-        """Note the addresses that nodes copy or fill, from a moment on (CLOCK_MONOTONIC ns)."""
+        """Note the addresses that nodes copy or fill from a moment on (CLOCK_MONOTONIC ns)."""
         values = {"node": node, "time": time, "source": source, "destination": destination}
         self._new_nodes.append({name: values[name].astype(kind) for name, kind in _NODES.items()})
 
@@ -57,7 +57,7 @@ class Addresses:
         Args:
             correlation: 64-bit ids, 0 none.
             node: graph nodes, 0 none.
-            called: when the row's call began, CLOCK_MONOTONIC ns: a node means what it did at its launch.
+            called: when the row's call began, CLOCK_MONOTONIC ns: it decides which addresses a node had at that launch.
         """
         source, destination = self._of_calls(correlation)
         in_graph = node != 0

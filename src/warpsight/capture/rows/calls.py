@@ -34,7 +34,7 @@ class FunctionCodes:
         self._announced: dict[int, str] = {}
 
     def define(self, domain: int, number: int, name: str) -> None:
-        """Add an `ApiFunction` row: the name of a function that is numbered by this process alone."""
+        """Add an `ApiFunction` row: the name of a function that only this process numbers."""
         self._announced[(domain & 7) << 16 | number] = name
 
     def codes(self, domain: Array, number: Array) -> Array:

@@ -117,7 +117,7 @@ class KernelLog:
             view = view[written:]
 
     def commit(self, part: int) -> None:
-        """Remember the file's length before the conversion commits `part`, and that before: a crash goes back to it."""
+        """Remember the file's length before the conversion commits `part`, and the one before that; a crash goes back to it."""
         last = max((key for key in self._states if int(key) < part), key=int, default=None)
         kept = {} if last is None else {last: self._states[last]}
         self._states = {**kept, str(part): [self._offset, self._launches]}

@@ -63,9 +63,8 @@ def convert(arena: Arena, batch: Batch, final: bool) -> None:
 def pair_nested(rows: Array, thread: Array, chosen: Array) -> tuple[Array, Array, int]:
     """Match pushes with pops of the same depth in each (thread, domain, source).
 
-    Returns the rows of the pushes, the row of each one's pop (WAITING: not yet; LOST: another range began at
-    its depth first) and the number of pops without a push. The depth is the program's own, so a row that was
-    lost costs its own range and no other.
+    Returns the rows of the pushes, the row of each one's pop (WAITING: not yet; LOST: another range began at its depth first) and
+    the number of pops without a push. The program itself reports the depth, so a lost row affects only its own range.
     """
     keys = [thread[chosen], *(rows[name][chosen] for name in ("domain", "source", "id"))]
     order = np.lexsort(keys[::-1])  # stable: in the order of time within one depth

@@ -1,7 +1,7 @@
 """Operators that torch announces as NVTX ranges (`emit_nvtx`, `--ranges torch`) as rows of table `op`.
 
 torch writes everything into the range's text: `aten::mm, seq = 3, op_id = 17, sizes = [[2, 3], []], input_op_ids =
-[...]` (torch/csrc/profiler/util.cpp, getNvtxStr), so no two ranges have one name. Here the text is taken apart: the name is
+[...]` (torch/csrc/profiler/util.cpp, getNvtxStr), so no two ranges share a name. This module takes the text apart: the name is
 the operator's, the rest become columns. A backward operator has the sequence number of its forward one.
 """
 
@@ -54,7 +54,7 @@ def parse(text: str) -> _Operator | None:
 def take(arena: Arena, rows: Array, duration: Nullable, thread: Array) -> Array:
     """Write operator rows to table `op`; returns which rows they were.
 
-    `rows` are those of the ranges' beginnings, `duration` in ns and `thread` belong to them.
+    `rows` are the begin records of the ranges; `duration` (ns) and `thread` belong to these rows.
     """
     distinct, places = np.unique(rows["name"], return_inverse=True)
     found = [parse(arena.local.text(int(number))) for number in distinct]

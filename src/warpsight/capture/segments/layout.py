@@ -17,7 +17,7 @@ may be short.
 
 **Reading a slot.**
 
-1. Wrong `magic`: the slot is empty or damaged; go on with the next.
+1. Wrong `magic`: the slot is empty or damaged; continue with the next.
 2. Newer `version`: refuse the file.
 3. `crc` is zlib's CRC-32 of the header's first 60 bytes and the first `committed` bytes of rows. If it differs, count the
    block as damaged and go on.
@@ -26,8 +26,8 @@ may be short.
 **The same block can appear again**, in a later file and with more rows; earlier rows come first and are unchanged. Remember for
 each `writer` the last `sequence` and how many bytes of it you used. Ignore lower sequences; of the same sequence take the new
 bytes. A gap in `sequence` is a lost block: if flag 2 is set behind it, Loss rows count it, otherwise a file is missing. Writers
-from 0x80000000 up are drainers, which write Loss rows and use string ids below 32. Of Loss rows with equal `counter`, `ring`
-and `since`, the last one holds.
+from 0x80000000 up are drainers, which write Loss rows and use string ids below 32. If several Loss rows have equal `counter`,
+`ring` and `since`, the last one counts.
 """
 
 from __future__ import annotations

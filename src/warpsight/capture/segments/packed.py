@@ -60,7 +60,7 @@ def fields(text: str) -> tuple[StructField, ...]:
 
 
 def kinds(text: str, *, definition: bool = False) -> tuple[Struct, ...]:
-    """Parse record kinds with an empty line between: `number Name [blocks=N] [variable]`, below it lines of :func:`fields`."""
+    """Parse record kinds separated by empty lines: `number Name [blocks=N] [variable]`, then lines of :func:`fields`."""
     found = []
     for paragraph in text.strip().split("\n\n"):
         head, _, rest = paragraph.partition("\n")

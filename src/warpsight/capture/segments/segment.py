@@ -1,8 +1,8 @@
 """Reading segment files: every valid block as arrays, everything else as a loss.
 
-A segment is a sequence of 64 KiB slots. Each slot is judged alone: a block whose header or CRC does not hold
-is reported and reading goes on at the next slot, so damage costs at most the blocks it touched. An unsealed
-block is taken up to its committed length.
+A segment is a sequence of 64 KiB slots. Each slot is checked on its own: a block with a wrong header or CRC is reported, and
+reading continues with the next slot, so damage costs only the blocks it touched. An unsealed block is read up to its committed
+length.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Damage:
-    """Something a segment should hold and does not. `offset` is in bytes from the start of the file."""
+    """Something that is missing from a segment. `offset` is in bytes from the start of the file."""
 
     path: Path
     offset: int
@@ -104,7 +104,7 @@ class Segment:
         return len(self.data) // layout.BLOCK_BYTES
 
     def blocks(self, first: int = 0, kinds: frozenset[int] | None = None) -> Iterator[Block]:
-        """Every valid block from slot `first` on, in file order; with `kinds` only those, and the rest is not checked."""
+        """Every valid block from slot `first` on, in file order; with `kinds`, only those kinds, and others are not checked."""
         size = layout.BLOCK_BYTES
         slots = self.data[first * size : self.slots * size].reshape(-1, size)
         headers = np.ascontiguousarray(slots[:, : layout.BLOCK_HEADER_BYTES]).view(HEADER)
@@ -206,7 +206,7 @@ def open_segment(path: Path) -> Segment:
 def strings(payload: Array, skip_bytes: int = 0) -> tuple[list[tuple[int, str]], int]:
     """Decode rows of kind `string`: (id, string) pairs, and the number of bytes in complete rows.
 
-    Bytes that are not UTF-8 show as their hexadecimal escapes: every text can be stored, and different ones stay different.
+    Bytes that are not UTF-8 become hexadecimal escapes, so every text can be stored and different texts stay different.
     """
     view = payload.data
     fixed = layout.BY_NAME["String"].size
@@ -239,7 +239,7 @@ class RecordColumns:
 
     @classmethod
     def join(cls, first: RecordColumns, second: RecordColumns) -> RecordColumns:
-        """The rows of both."""
+        """The rows of both, in order."""
         return cls(
             first._dtype, {n: np.concatenate([c, second._columns[n]]) for n, c in first._columns.items()}
         )
@@ -325,7 +325,7 @@ def _changes(rows: Array, size: int) -> bytes:
 def columns(parts: list[tuple[Block, Array]], kind: int) -> Batch:
     """Join blocks into columns; constant columns are read-only arrays of stride 0.
 
-    A few blocks at a time are taken apart: they stay in the cache meanwhile.
+    Only a few blocks are split at a time, so that they stay in the cache.
     """
     dtype = DTYPES[kind]
     bodies = [body for _, body in parts if len(body)]

@@ -1,8 +1,8 @@
 """Finding the faulty thread: the addresses that the lanes of a faulting warp accessed.
 
-The hardware names the warp of a memory exception, not the lane. But the address register of the faulting instruction is still
-there for every lane, unless the instruction itself or one of the few behind it has overwritten it. Encodings are those of
-Volta to Blackwell: address register in bits 24-31, offset in bits 40-63, 64-bit addresses by bit 72, size in bits 73-75.
+The hardware names the warp of a memory exception, not the lane. But every lane still holds the address register of the faulting
+instruction, unless that instruction or one of the few after it has overwritten it. Encodings are those of Volta to Blackwell:
+address register in bits 24-31, offset in bits 40-63, 64-bit addresses by bit 72, size in bits 73-75.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def accesses(core: GpuCore, code: Code, fault: Fault) -> _LaneAddresses | None:
         return None
     lanes = core.table(Kind.LANES)
     mine = [row for row in np.flatnonzero(lanes.parent == fault.warp).tolist() if _active(core, row)]
-    if not mine or not _kept(code, fault.pc, int(lanes.rows["pc"][mine[0]]), register, wide, name in _LOADS):
+    if not mine or not _is_unwritten(
+        code, fault.pc, int(lanes.rows["pc"][mine[0]]), register, wide, name in _LOADS
+    ):
         return None
     offset = low >> 40 if low >> 63 == 0 else (low >> 40) - (1 << 24)
     found = []
@@ -82,7 +84,7 @@ def _active(core: GpuCore, row: int) -> bool:
     return bool(mask >> int(lanes.rows["lane"][row]) & 1)
 
 
-def _kept(code: Code, fault_pc: int, pc: int, register: int, wide: bool, loads: bool) -> bool:
+def _is_unwritten(code: Code, fault_pc: int, pc: int, register: int, wide: bool, loads: bool) -> bool:
     """Whether nothing has written the address register since the fault."""
     if not 0 <= pc - fault_pc <= _BEHIND * INSTRUCTION_SIZE:
         return False

@@ -156,9 +156,9 @@ class Code:
         """Instructions around an address as text; empty without nvdisasm.
 
         Args:
-            address: of the one in the middle.
-            before: how many in front of it, as far as the function reaches.
-            after: how many behind it.
+            address: address of the middle instruction.
+            before: how many before it, within the function.
+            after: how many after it.
         """
         location = self.locate(address)
         if location is None:

@@ -15,7 +15,7 @@ def details(view: View, lane: int, around: int = 4) -> dict[str, Any]:
     """All data of a dump about one lane.
 
     Args:
-        view: of the dump.
+        view: the summary of the dump.
         lane: row of the lane table.
         around: instructions before and after its PC, if nvdisasm is available.
     """

@@ -1,4 +1,4 @@
-"""Why a dump's kernels do not continue, in sentences: lanes that wait for no one first, then their waiters."""
+"""Why a dump's kernels do not continue, in sentences: first lanes that wait for no one, then those that wait for them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Statement:
 
     Attributes:
         place: its index; text: the sentence, without a full stop.
-        why: the reason when it waits for nobody, else None; see :data:`~warpsight.debug.gpucore.waiting.graph.REASONS`.
+        why: the reason if it waits for no one, else None; see :data:`~warpsight.debug.gpucore.waiting.graph.REASONS`.
         waits_for: the places it waits for.
     """
 
@@ -48,7 +48,7 @@ class Statement:
 
 
 def statements(lanes: LaneMap, places: Sequence[SourceSite], graph: WaitGraph, code: Code) -> list[Statement]:
-    """A sentence for each place, in the order of the graph. Sentences are numbered from 1 and name each other by number."""
+    """A sentence for each place, in the order of the graph. Sentences are numbered from 1 and refer to each other by number."""
     return _Writer(lanes, places, graph, code).statements()
 
 
@@ -184,7 +184,7 @@ def missing(state: MbarrierState) -> str:
     several = state.pending > 1 or state.missing_bytes > 1 or len(parts) > 1
     text = f"{' and '.join(parts)} {'are' if several else 'is'} missing" if parts else "nothing is missing"
     if state.missing_bytes < 0:
-        text += f"; {-state.missing_bytes:,} bytes more than announced have landed"
+        text += f"; {-state.missing_bytes:,} bytes more than announced have arrived"
     return text
 
 
@@ -238,16 +238,16 @@ def lines(places: Sequence[SourceSite], code: Code) -> list[str]:
             found.append(f"at {_without_lines(place, code)}")
             continue
         depth = 1
-        alike = [other for other in chains if other is not chain and _named(other, 1) == _named(chain, 1)]
+        alike = [other for other in chains if other is not chain and _places(other, 1) == _places(chain, 1)]
         while depth < min(len(chain), _MOST_CALLERS) and any(
-            other != chain and _named(other, depth) == _named(chain, depth) for other in alike
+            other != chain and _places(other, depth) == _places(chain, depth) for other in alike
         ):
             depth += 1
-        found.append(f"at {', called at '.join(_named(chain, depth))}")
+        found.append(f"at {', called at '.join(_places(chain, depth))}")
     return found
 
 
-def _named(chain: Sequence[Frame], depth: int) -> list[str]:
+def _places(chain: Sequence[Frame], depth: int) -> list[str]:
     return [f"{os.path.basename(frame.file)}:{frame.line}" for frame in chain[:depth]]
 
 

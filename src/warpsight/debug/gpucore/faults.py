@@ -44,8 +44,8 @@ class Fault:
 def faults(core: GpuCore, code: Code) -> list[Fault]:
     """Every exception of a dump, by device, multiprocessor and warp.
 
-    A warp's exception is that of its lanes; without one, but with a valid error PC, that of its multiprocessor. A warp that
-    is broken without either stopped at a trap. The error PC is reported where there is one: the lanes' PC is past it.
+    A warp's exception is that of its lanes. If they have none but there is a valid error PC, it is that of the multiprocessor. A
+    broken warp without either stopped at a trap. The error PC is reported if there is one, because the lanes' PC is past it.
     """
     warps, lanes, sms = core.table(Kind.WARPS), core.table(Kind.LANES), core.table(Kind.SMS)
     code_of_warp = np.zeros(len(warps), np.int64)

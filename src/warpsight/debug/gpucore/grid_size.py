@@ -12,15 +12,15 @@ from warpsight.device_code.elf import Array
 def launched_blocks(core: GpuCore, block_grid: Array) -> tuple[int | None, ...]:
     """The number of blocks of each row of the grid table.
 
-    Driver 580 writes (1,1,1) as the size of grids of cooperative launches, and cuda-gdb shows the same. Such a size is noticed
-    by a block on the device that is outside of it.
+    Driver 580 writes (1,1,1) as the size of grids of cooperative launches, and cuda-gdb shows the same. A block on the device
+    that lies outside this size reveals it.
 
     Args:
         core: the dump.
         block_grid: row of the grid table for each block, -1 if unknown.
 
     Returns:
-        None where the dump's size is not the grid's own.
+        The blocks of each row; None where the dump does not have the grid's true size.
     """
     sizes = core.table(Kind.GRIDS).rows["grid"].astype(np.int64)
     index = core.table(Kind.BLOCKS).rows["index"].astype(np.int64)

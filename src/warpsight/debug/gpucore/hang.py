@@ -20,11 +20,11 @@ class Hang:
     """The explanation of a hang.
 
     Attributes:
-        lanes: with the number of each lane's place as it was before ordering.
+        lanes: the lanes, with the number of each lane's place before ordering.
         places: in the order of the explanation.
         statements: one about each place, in the same order.
         missing: grids whose blocks on the device all poll memory while others are missing.
-        graph: its place numbers are those before ordering, too.
+        graph: the wait-for graph; its place numbers are also those before ordering.
     """
 
     lanes: LaneMap

@@ -22,8 +22,8 @@ class LaneMap:
 
     Attributes:
         core: the dump.
-        row: of the lane table; place: index of the lane's place; warp, block, grid: rows of their tables; number: of the
-            lane in its warp. All of shape (n,), int64.
+        row: row of the lane table; place: index of the lane's place; warp, block, grid: rows of their tables; number: number of
+            the lane in its warp. All of shape (n,), int64.
     """
 
     core: GpuCore

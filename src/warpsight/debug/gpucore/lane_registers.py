@@ -17,7 +17,7 @@ class LaneRegisters:
 
     @cached_property
     def together(self) -> bool:
-        """Whether all remaining lanes of the warp share a program counter. Rows of a warp's lanes are adjacent."""
+        """Whether all remaining lanes of the warp share a program counter. The rows of a warp's lanes must be adjacent."""
         lanes = self._core.table(Kind.LANES)
         near = slice(max(self._lane - 31, 0), self._lane + 32)
         pcs = lanes.rows["pc"][near][lanes.parent[near] == self._warp]

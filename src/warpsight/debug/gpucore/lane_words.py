@@ -19,14 +19,14 @@ class Subject:
     """Lanes as the subject of a sentence.
 
     Attributes:
-        text: in words; plural: whether the verb is that of several.
+        text: in words; plural: whether the verb is plural.
     """
 
     text: str
     plural: bool
 
     def verb(self, one: str, several: str) -> str:
-        """The verb's form."""
+        """The verb, singular or plural like the subject."""
         return several if self.plural else one
 
 
@@ -34,8 +34,8 @@ def subject(lanes: LaneMap, mine: Array) -> Subject:
     """Lanes of one grid in words.
 
     Args:
-        lanes: all lanes.
-        mine: which of them, shape (n,), bool; one at least.
+        lanes: all lanes of the dump.
+        mine: which of them to describe, shape (n,), bool; at least one.
     """
     threads = np.unique(lanes.thread[mine])
     blocks = np.unique(lanes.block[mine])

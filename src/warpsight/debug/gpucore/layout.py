@@ -1,9 +1,9 @@
 """The layout of a CUDA core dump: section types, rows of its tables and the meaning of their codes.
 
-After NVIDIA's public description of the format, `cudacoredump.h`, and `cudadebugger.h` for the codes (both BSD-licensed,
+Based on NVIDIA's public description of the format, `cudacoredump.h`, and `cudadebugger.h` for the codes (both BSD-licensed,
 shipped with the toolkit's debugger). A dump is an ELF file of type ET_CORE for machine 190; everything is in sections.
 Tables form a tree: `sh_link` is the section of the parent's table, `sh_info` the row in it. Rows grow with drivers: the
-stride is `sh_entsize`, fields that a driver did not write yet read as zero, and fields we do not know are skipped.
+stride is `sh_entsize`, fields that an older driver lacks read as zero, and unknown fields are skipped.
 """
 
 from __future__ import annotations

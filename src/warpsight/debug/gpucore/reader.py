@@ -58,7 +58,7 @@ class GpuCore:
     """One core dump.
 
     Attributes:
-        path: where it came from; elf: the file.
+        path: path of the file; elf: its contents.
     """
 
     def __init__(self, elf: Elf, path: Path) -> None:
@@ -72,7 +72,7 @@ class GpuCore:
             what = "a cubin" if elf.machine == EM_CUDA else f"machine {elf.machine}, type {elf.type}"
             raise CoreError(f"{path}: an ELF file, but not a CUDA core dump ({what})")
         if elf.osabi != OSABI_CUDA:
-            elf.problems.append(f"its ABI is {elf.osabi:#x}, that of known dumps {OSABI_CUDA:#x}")
+            elf.problems.append(f"its ABI is {elf.osabi:#x}; that of known dumps is {OSABI_CUDA:#x}")
         self._kinds: Array = elf.sections["type"]
         self._tables: dict[Kind, _SectionTable] = {}
         self._owned: dict[Kind, tuple[Array, Array]] = {}
@@ -91,7 +91,7 @@ class GpuCore:
         """Open a dump, compressed with gzip or not.
 
         Raises:
-            CoreError: when it cannot be read as one.
+            CoreError: when the file cannot be read as a core dump.
         """
         if reason := unreadable(path):
             raise CoreError(f"{path} {reason}")
@@ -104,7 +104,9 @@ class GpuCore:
                     elf.problems += problem
                     return cls(elf, path)
             if not head:
-                raise CoreError(f"{path}: the file is empty: the driver made it and did not finish writing")
+                raise CoreError(
+                    f"{path}: the file is empty: the driver created it but did not finish writing it"
+                )
             return cls(Elf.open(path), path)
         except NotElfError:
             raise CoreError(
@@ -124,7 +126,7 @@ class GpuCore:
         )
         if outside.any():
             self.elf.problems.append(
-                f"{int(outside.sum()):,} of {len(headers):,} sections reach past the end of the file: it was cut"
+                f"{int(outside.sum()):,} of {len(headers):,} sections reach past the end of the file: it is truncated"
             )
 
     @property
@@ -226,7 +228,7 @@ class GpuCore:
         return self.elf.contents(section).tobytes(), int(self.elf.sections["addr"][section])
 
     def words_of(self, kind: Kind, owner: int) -> tuple[int, ...]:
-        """The same as 32-bit words, empty if the dump has no such section."""
+        """A row's section of one kind as 32-bit words, empty if the dump has no such section."""
         found = self.data_of(kind, owner)
         if found is None:
             return ()
@@ -296,7 +298,7 @@ def _decompress(file: BinaryIO) -> tuple[Any, list[str]]:
                     rest, unpack = unpack.unused_data, zlib.decompressobj(wbits=31)
                     out.write(unpack.decompress(rest))
             if not unpack.eof:
-                problems.append("its compressed data ends early: the file was cut")
+                problems.append("its compressed data ends early: the file is truncated")
         except zlib.error as error:
             problems.append(f"its compressed data is damaged ({error}); what came before is used")
         out.flush()

@@ -42,8 +42,8 @@ class SummaryOptions:
     """How much to show.
 
     Attributes:
-        instructions: their texts too, if nvdisasm is available; that takes half a second more.
-        sources: folders with source files.
+        instructions: include the text of instructions, if nvdisasm is available; this takes half a second longer.
+        sources: folders that hold source files.
         ptx: files or folders with the kernels' PTX, see :mod:`warpsight.device_code.debug_info.ptx_files`; by default Triton's
             cache.
         limit: how many places to describe.
@@ -67,8 +67,8 @@ class View:
     """The parts of a summary, made from one pass over the lanes.
 
     Attributes:
-        core, options: what was asked; code, joined: the dump's code and its lanes with their owners.
-        faults, groups, places: see their modules; the places of a hang in the order of its explanation, others by lanes.
+        core, options: the dump and the request; code, joined: the dump's code, and its lanes with their owners.
+        faults, groups, places: see their modules; places are in the order of a hang's explanation, otherwise by number of lanes.
         hang: the explanation; None when there was an exception, or nothing ran. shown: the places within the limit.
     """
 
@@ -353,7 +353,7 @@ class View:
             if location is not None and not location.cubin.has_lines:
                 found.append(f"{name}: {_NO_LINES}")
             elif location is None:
-                found.append(f"{name}: the dump has no code of it")
+                found.append(f"{name}: the dump has no code for it")
         if self.kind == "idle":
             found.append("no kernel was running when the dump was made")
         return list(dict.fromkeys(found))

@@ -72,7 +72,7 @@ def select(core: GpuCore, selector: Selector, joined: Lanes | None = None) -> li
     """Rows of the lane table that a selector matches, in table order.
 
     Raises:
-        UsageError: when there is none; says what the dump has.
+        UsageError: when nothing matches; the message says what the dump has.
     """
     at = joined or join(core)
     lanes, warps, blocks, sms, devices, grids = (

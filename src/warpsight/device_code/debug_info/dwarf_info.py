@@ -117,7 +117,7 @@ def inlined_calls(
         end = at + 4 + length
         try:
             if end > len(info):
-                raise DamagedTable(f"it has {length:,} bytes, {len(info) - at - 4:,} are there")
+                raise DamagedTable(f"it claims {length:,} bytes, but {len(info) - at - 4:,} are present")
             found += _unit(info, abbreviations, strings, at, end)
         except DamagedTable as error:
             problems.append(f".debug_info: the unit at {at} is damaged ({error})")
@@ -178,7 +178,7 @@ def _entries(
             depth -= 1
             continue
         if code not in abbreviations:
-            raise DamagedTable(f"abbreviation {code} is not there")
+            raise DamagedTable(f"abbreviation {code} is not defined")
         tag, children, attributes = abbreviations[code]
         entry = _Entry(tag, offset, depth=depth)
         for name, form, constant in attributes:

@@ -53,7 +53,7 @@ class SourceChain:
 
     Attributes:
         frames: the best that is known.
-        raw: what the line table alone says; the same object as `frames` unless `refined`.
+        raw: the chain according to the line table alone; the same object as `frames` unless `refined`.
         refined: whether the PTX kept in the cubin corrected the line table (see :mod:`warpsight.device_code.debug_info.ptx`).
         origin: `line table`, `ptx`, `ptx file` or `dwarf`: what the call sites come from.
     """
@@ -122,10 +122,10 @@ def source_line(path: str, line: int, folders: tuple[str, ...] = (), *, indented
     """A line of a source file on this machine, or None.
 
     Args:
-        path: as the compiler saw it.
+        path: its path as the compiler saw it.
         line: counted from 1.
         folders: where else to look, see :func:`find_source`.
-        indented: keep the spaces it begins with.
+        indented: keep the line's indentation.
     """
     found = find_source(path, folders) if path else None
     lines = _lines(found) if found else None

@@ -32,7 +32,7 @@ class LineRow(NamedTuple):
     """One row of the line table: from this address on, instructions belong to this line.
 
     `context` is the number of the call site's row in the same sequence, 0 when the line is in the function itself;
-    `function` the offset of the inlined function's name in `.debug_str`, -1 when none is given.
+    `function` the offset of the inlined function's name in `.debug_str`, -1 if there is none.
     """
 
     address: int
@@ -65,7 +65,7 @@ class LineSequence:
         rows: addresses relative to the operand's value.
         operand: offset in the section of the operand of `DW_LNE_set_address`, -1 without one.
         base: the operand's value.
-        end: where the last row ends, relative as the rows.
+        end: where the last row ends, relative like the rows.
         files: the unit's file table, 1-based: entry 0 is unused.
     """
 
@@ -106,7 +106,7 @@ def sequences(table: bytes, problems: list[str], what: str = ".debug_line") -> I
         end = offset + 4 + length
         if length < 6 or end > len(table):
             problems.append(
-                f"{what}: the unit at {offset} has {length:,} bytes, {len(table) - offset - 4:,} are there"
+                f"{what}: the unit at {offset} claims {length:,} bytes, but {len(table) - offset - 4:,} are present"
             )
             end = len(table)
         try:
@@ -121,8 +121,8 @@ def sequence_at(
 ) -> LineSequence | None:
     """The sequence whose `DW_LNE_set_address` operand is at that offset, or None.
 
-    Every sequence begins with that instruction, three bytes before its operand, so one function's rows of a large
-    module are had without decoding the others'.
+    Every sequence begins with that instruction, three bytes before its operand, so one function's rows can be read from a large
+    module without decoding the others.
     """
     offset = 0
     while offset + 10 <= len(table):
@@ -157,7 +157,7 @@ class _Unit:
         self.line_base = table[at] - 256 if table[at] > 127 else table[at]
         self.line_range, self.opcode_base = table[at + 1], table[at + 2]
         if self.line_range == 0 or self.opcode_base == 0:
-            raise DamagedTable("its header makes no sense")
+            raise DamagedTable("its header is invalid")
         self.lengths = table[at + 3 : at + 2 + self.opcode_base]
         self.files = self._files(at + 2 + self.opcode_base)
 
@@ -254,7 +254,7 @@ class _Unit:
     def _extended(self, state: _State, opcode: int, at: int, end: int) -> bool:
         """Execute one extended opcode; returns whether it ends the sequence."""
         if end > self.end:
-            raise DamagedTable("an instruction reaches over its end")
+            raise DamagedTable("an instruction extends past its end")
         if opcode == _SET_ADDRESS:
             if not state.rows:
                 state.operand, state.base = at, int.from_bytes(self.table[at:end], "little")

@@ -1,7 +1,7 @@
 """The PTX text that `-lineinfo` leaves in a cubin, and its information about single instructions.
 
 ptxas writes one row into `.debug_line` where the source line *it works on* changes, so instructions that it moved, and
-repeated calls of one inlined function, keep the line of their neighbors. Two further sections know better:
+repeated calls of one inlined function, keep the line of their neighbors. Two further sections are more precise:
 `.nv_debug_line_sass` gives the PTX line of every instruction, and `.nv_debug_ptx_txt` holds the PTX itself, its lines
 separated by NUL and its `.loc` directives blanked. A stretch of PTX between blank lines therefore has one source position.
 Each row of `.debug_line` is at an instruction; that instruction's PTX line anchors its stretch to the row's inline

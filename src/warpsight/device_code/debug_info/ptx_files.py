@@ -1,9 +1,9 @@
 """Call sites from a kernel's PTX file, for compilers that leave them out of the cubin.
 
 Triton's LLVM gives `.loc` without `inlined_at`; the call sites are in a comment that does not survive assembly:
-`.loc 1 10 37 // lock.py:10:37 @[ lock.py:17:12 ]`. The PTX is in Triton's cache, `<kernel>.ptx` beside the cubin. Its lines
-are those of the cubin's own `.nv_debug_ptx_txt`, so the cubin's table of instructions and PTX lines joins both, and a file
-that belongs to another build is recognized and left alone.
+`.loc 1 10 37 // lock.py:10:37 @[ lock.py:17:12 ]`. The PTX is in Triton's cache, `<kernel>.ptx` beside the cubin. Its lines are
+those of the cubin's own `.nv_debug_ptx_txt`, so the cubin's table of instructions and PTX lines joins both, and a file from
+another build is recognized and ignored.
 """
 
 from __future__ import annotations

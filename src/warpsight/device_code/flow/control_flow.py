@@ -1,8 +1,8 @@
 """The innermost loop around an instruction of device code.
 
-Branches are read from the instructions themselves, which have 128 bits each since Volta: the operation is in bits 0-11, the
-guard predicate in bits 12-15. A branch names its target relative to the next instruction, in units of four bytes: in bits
-34-81, and since Hopper its lowest byte is in bits 16-23. All of it as nvdisasm prints it for sm_80, sm_90, sm_100 and sm_120.
+Branches are read from the instructions themselves, which have 128 bits each since Volta: the operation is in bits 0-11, the guard
+predicate in bits 12-15. A branch names its target relative to the next instruction, in units of four bytes: in bits 34-81, and
+since Hopper its lowest byte is in bits 16-23. All this agrees with nvdisasm's output for sm_80, sm_90, sm_100 and sm_120.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class InstructionLoop:
     """A loop of device code; instructions are counted in their section.
 
     Attributes:
-        head: the instruction that every way into the loop passes first.
-        branch: the one that goes back to the head.
+        head: the instruction through which every path enters the loop.
+        branch: the instruction that jumps back to the head.
         body: all its instructions, ascending.
     """
 
@@ -117,8 +117,8 @@ class ControlFlow:
     def loop_around(self, index: int) -> InstructionLoop | None:
         """The smallest loop around an instruction, or None.
 
-        A loop belongs to a branch whose target every way into it passes: the instructions from which the branch can be
-        reached without passing the target.
+        A branch forms a loop if every path into the loop passes the branch's target. The loop consists of the instructions from
+        which the branch can be reached without passing the target.
         """
         best: InstructionLoop | None = None
         for branch in self._branches_ahead(index):
@@ -129,7 +129,7 @@ class ControlFlow:
         return best
 
     def in_every_turn(self, loop: InstructionLoop, index: int) -> bool:
-        """Whether each turn of a loop passes an instruction: without it, the branch cannot be reached from the head."""
+        """Whether each iteration of a loop passes an instruction: without it, the branch cannot be reached from the head."""
         if index in (loop.head, loop.branch):
             return True
         inside = set(loop.body) - {index}

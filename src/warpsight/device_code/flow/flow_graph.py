@@ -1,9 +1,9 @@
 """The control-flow graph of a section of code: basic blocks, calls, dominators, loops.
 
-Blocks end at branches and begin where branches lead. A call goes on behind itself, unless nothing that it reaches returns: then
-it is a branch. What happens in a called function is reached through :attr:`FlowGraph.callers` and :attr:`FlowGraph.returns`, so
-loops and dominators belong to one function, and questions about values can cross calls. Dominators after Cooper, Harvey and
-Kennedy, "A Simple, Fast Dominance Algorithm".
+Blocks end at branches and begin where branches lead. Execution continues after a call unless nothing that it reaches returns;
+such a call is a branch. Called functions are reached through :attr:`FlowGraph.callers` and :attr:`FlowGraph.returns`, so loops
+and dominators belong to one function, and questions about values can cross calls. Dominators after Cooper, Harvey and Kennedy, "A
+Simple, Fast Dominance Algorithm".
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class FlowGraph:
         return found
 
     def dominates(self, above: int, below: int) -> bool:
-        """Whether every way to a block passes another (or is it)."""
+        """Whether every path to a block passes through another block (or the two are the same)."""
         here: int | None = below
         while here is not None:
             if here == above:
@@ -256,7 +256,7 @@ class FlowGraph:
 
     @cached_property
     def loops(self) -> list[_NaturalLoop]:
-        """All loops, outer before inner; branches back to one head are one loop."""
+        """All loops, outer before inner; branches back to the same head form one loop."""
         bodies: dict[int, set[int]] = {}
         for block in self.blocks:
             if self.dominators[block.number] is None:

@@ -1,9 +1,9 @@
 """Live registers: those whose value is read later, before and after each instruction.
 
-Backward over the control-flow graph; sets are integers (:mod:`warpsight.device_code.registers`). Compilers turn short
-branches into guards, so a set is kept for each guard, too: behind `@P0 MOV R4, …` a reader of R4 needs the older value only
-where P0 is false, and `@!P0 MOV R4, …` in front of that ends it. At a call everything that the called function needs is live,
-and at its return everything that is live behind any of its calls.
+The analysis runs backward over the control-flow graph; sets are integers (:mod:`warpsight.device_code.registers`). Compilers turn
+short branches into guards, so a set is kept for each guard, too: after `@P0 MOV R4, …`, a reader of R4 needs the older value only
+if P0 is false, and an earlier `@!P0 MOV R4, …` ends that need. At a call, everything that the called function needs is live; at
+its return, everything that is live after any of its calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Liveness:
     """Live registers of a section.
 
     Attributes:
-        before, after: for each instruction, the registers live in front of it and behind it, as bits.
+        before, after: for each instruction, the registers live before and after it, as bits.
     """
 
     before: tuple[int, ...]

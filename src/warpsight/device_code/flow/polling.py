@@ -1,9 +1,9 @@
 """Polling loops of device code: loops that read one place in memory until it changes.
 
-A loop polls when it only does read, compare and go back, and the address it reads is the same every time. It may sleep
-between reads, and with an atomic (a lock) it may share what it read through shared memory. Loops over data are none: their
-address changes. Fields of instructions: destination in bits 16-23, operands in bits 24-31, 32-39 and 64-71, the offset of an
-access in bits 40-63, its size in bits 73-75, the kind of an atomic in bits 87-90.
+A loop polls if it only reads, compares and repeats, and always reads the same address. It may sleep between reads, and with an
+atomic (a lock) it may share the value through shared memory. Loops over data do not poll, because their address changes. Fields
+of instructions: destination in bits 16-23, operands in bits 24-31, 32-39 and 64-71, the offset of an access in bits 40-63, its
+size in bits 73-75, the kind of an atomic in bits 87-90.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ class Poll:
 
     Attributes:
         index: the instruction that reads, counted in its section.
-        operation: its name.
+        operation: its operation.
         space: `global`, `shared`, `local`, or `memory` when the instruction does not say.
         atomic: whether it is an atomic: a lock, or a read by an atomic.
         sleeps: whether the loop sleeps between reads.
         register: the address's register, lower half; wide: whether it has 64 bits; offset: added to it, in bytes.
         size: bytes read.
-        overwritten: whether the loop also writes the address's register: then it holds the address only for a while.
-        value: the register that holds what was read last; None when the loop writes something else into it too.
-        mbarrier: whether it is an mbarrier's phase that is read.
+        overwritten: whether the loop also writes the address's register: if so, the register holds the address only temporarily.
+        value: the register that holds the last value read; None if the loop also writes something else into it.
+        mbarrier: whether the loop reads an mbarrier's phase.
     """
 
     index: int
@@ -248,5 +248,5 @@ def reads_grid_size(flow: ControlFlow) -> bool:
 
 
 def counts_in_memory(flow: ControlFlow) -> bool:
-    """Whether code contains an atomic or reduction on global memory, with which a grid barrier counts its blocks."""
+    """Whether code contains an atomic or reduction on global memory, as a grid barrier uses to count its blocks."""
     return bool(np.isin(flow.words[:, 0] & np.uint64(0x1FF), (0x18A, 0x18E, 0x1A8, 0x18B, 0x1A9)).any())

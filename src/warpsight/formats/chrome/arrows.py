@@ -1,7 +1,7 @@
 """Arrows from calls to the device work that they issued, the link between both in files without correlations.
 
-RPD's converter writes them (`api_op`), and so does whoever draws launches into a trace. Each end of an arrow lies inside the
-event that it belongs to, on that event's track; mostly it is that event's start.
+RPD's converter (`api_op`) and other tools that draw launches write them. Each end of an arrow lies inside its event, on that
+event's track, usually at the event's start.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class LaunchArrows:
                     self._around[track, time] = (track, begin, length)
 
     def join(self) -> None:
-        """Number the pairs; device work of one call has one number, and belongs to the process of its calls where that is one."""
+        """Number the pairs. A call's device work shares a number, and belongs to its calls' process if there is only one."""
         callers: dict[Any, set[Any]] = {}
         for arrow, end in self._device:
             call, work = self._around.get(self._host[arrow]), self._around.get(end)

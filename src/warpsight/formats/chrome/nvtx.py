@@ -29,7 +29,7 @@ _RESERVED = {
 
 
 def taken(attributes: Row) -> tuple[Row, Row]:
-    """Columns of table `marker` from our exports' single argument, and the arguments without it."""
+    """Columns of table `marker` taken from the single argument of our exports, and the other arguments."""
     ours = attributes.get(NVTX)
     if not isinstance(ours, dict) or not ours.keys() <= _MEMBERS:
         return {"category": None}, attributes

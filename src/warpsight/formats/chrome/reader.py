@@ -1,7 +1,7 @@
 """Reading Chrome's Trace Event Format (the public document "Trace Event Format", and what tools make of it).
 
-The file is read twice: names of processes and threads may be behind the events they name; and three times where arrows lead from
-calls to device work.
+The file is read twice, because names of processes and threads may follow the events they belong to, and three times if arrows
+lead from calls to device work.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Reading:
             if phase == "M" or not (phase or event.name):  # some writers end their list with an empty object
                 continue
             if time == MISSING:
-                self._lost["events without a time that can be read"] += 1
+                self._lost["events without a readable time"] += 1
             elif phase == "X" and not self._tracks.repeated(event):
                 self._complete(event, time, length)
             elif phase != "X":
@@ -156,7 +156,7 @@ class _Reading:
         if self._drawn:
             self.target.lost(self._drawn, "arrows between events are not kept", "event", severity="note")
         if self._without_length:
-            self.target.lost(self._without_length, "durations that cannot be read: they are 0", "event")
+            self.target.lost(self._without_length, "unreadable durations, set to 0", "event")
         if self._negative:
             self.target.negative_durations(self._negative, "event")
 

@@ -93,7 +93,7 @@ class RowBuilder:
     ) -> None:
         """A range with start and end; `duration` is None if it was never closed.
 
-        `correlation` is what arrows say of it, for events that say nothing themselves.
+        `correlation` comes from arrows, for events without one of their own.
         """
         category = text(event.cat).lower()
         details = event.arguments()

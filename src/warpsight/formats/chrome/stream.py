@@ -4,8 +4,8 @@ The array of events is cut at the end of an event, `[…]` is put around each pi
 a piece decodes proves that the cut lay between two events: the decoder came from a place between events too, and the
 closing bracket was the array's. So a cut inside a string or a nested object cannot pass, and is tried again earlier.
 
-Array and object forms are read, arrays that are not closed, and files that end anywhere. What is damaged in the middle
-is skipped up to the next event that decodes, and said.
+Array and object forms are read, as are unclosed arrays and files that end anywhere. Damage in the middle is reported and skipped
+up to the next event that decodes.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _LIMIT = 1 << 62
 def nanoseconds(texts: Sequence[Any]) -> Int64:
     """Times from a list of JSON values (bytes-like, a number or string each), truncated to nanoseconds.
 
-    A value that is empty, no number, or beyond 146 years is :data:`MISSING`.
+    A value that is empty, not a number, or beyond 146 years is :data:`MISSING`.
     """
     if not len(texts):
         return np.zeros(0, np.int64)

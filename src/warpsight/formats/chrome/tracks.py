@@ -172,7 +172,7 @@ def _first(details: dict[str, Any], *names: str) -> object:
 
 
 def key(value: object) -> object:
-    """A lookup key: numeric strings become numbers."""
+    """A pid or tid as a lookup key: numeric strings become numbers."""
     if isinstance(value, str) and value.isdigit() and len(value) < 10:
         return int(value)
     return value if isinstance(value, (int, str)) or value is None else text(value)

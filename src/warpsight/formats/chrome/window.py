@@ -13,7 +13,7 @@ _BLANKS = re.compile(rb"[ \t\r\n]*")
 class ByteWindow:
     """A moving window over the bytes of a file; bytes before it are forgotten.
 
-    Views of the area change when more is read: what is needed longer has to be copied before.
+    Views of it change when more is read, so copy whatever is needed longer.
     """
 
     def __init__(self, file: IO[bytes]) -> None:

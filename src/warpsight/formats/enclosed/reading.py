@@ -154,7 +154,7 @@ def _unpacked(block: bytes) -> bytes:
 
     try:
         if zstandard.get_frame_parameters(block).content_size > _LARGEST:
-            raise ValueError("a block is larger than any")
+            raise ValueError("a block is implausibly large")
         return zstandard.ZstdDecompressor().decompress(block)
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from None

@@ -82,7 +82,7 @@ def decode(data: bytes) -> Iterator[tuple[str, pa.Table]]:
     """The sections of a block, by table, with the schema's types.
 
     Raises:
-        ValueError: for what no encoder writes.
+        ValueError: for data that no encoder writes.
     """
     place = 0
     while place < len(data):

@@ -63,7 +63,8 @@ class Summed:
 def as_member(trace: StoredTrace, selection: Selection, file: Summed) -> None:
     """Write the rows as the last member of a JSON object, in front of its closing brace.
 
-    A reader finds the member by its place, which is at the end of the file beside the checksum of all before it.
+    A reader finds the member through its position, which is stored at the end of the file beside the checksum of everything
+    before.
     """
     if not selection.enclosed:
         return

@@ -1,6 +1,6 @@
 """The file of an event trace: `WSEVENT1`, then blocks of kind, CRC-32, length and payload (native/sanitizer/event_file.cpp).
 
-A file that ends early gives the blocks before; one with a damaged block gives the others. Both are noted.
+A file that ends early gives the blocks up to there, and a file with a damaged block gives the others. Both cases are noted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Records:
     """Records as they were stored in a context's ring.
 
     Attributes:
-        ring: number of the context's ring; sequence: position of the first word in it, from 0 without gaps.
+        ring: number of the context's ring; sequence: position of the first word in the ring, counted from 0 without gaps.
         lengths: words of each record; words: all of them.
     """
 
@@ -57,14 +57,14 @@ class EventFile:
     """The contents of a file.
 
     Attributes:
-        process: what the tracer said of its process; functions, launches: its descriptions; cubins: by module.
-        order: launches and what orders streams (records of events, waits), as the host did them.
-        maps: of probes: launch, number of the map, its words (probe_maps.py).
-        operands: instructions of each function with the registers that are recorded of it.
+        process: the tracer's description of its process; functions, launches: descriptions of these; cubins: cubins by module.
+        order: launches, event records and waits, in the order of the host's calls.
+        maps: maps of probes: launch, number of the map, its words (probe_maps.py).
+        operands: instructions of each function, with the registers recorded for each.
         sites: accesses of kernels with compiled checks, by module and kernel: number, text, and function, file and line of each
             frame.
         losses: cause and count of what is missing.
-        complete: whether the file has its end.
+        complete: whether the file is complete.
     """
 
     process: dict[str, Any] = field(default_factory=dict)
@@ -149,7 +149,7 @@ def _describe(found: EventFile, payload: bytes) -> None:
     except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
         whole = False
     if not whole:
-        found.losses.append(("a description is not as it should be and was left out", 1))
+        found.losses.append(("an invalid description was left out", 1))
     elif kind == "process":
         found.process = said
     elif kind == "function":
@@ -203,7 +203,7 @@ def _add_records(found: EventFile, payload: bytes) -> None:
     begin = _EVENTS.size + count + (8 - count % 8) % 8
     words = np.frombuffer(payload[begin:], np.uint64)
     if int(lengths.sum()) != len(words):
-        found.losses.append(("a block's records are not as long as it says; it was left out", count))
+        found.losses.append(("a block's records do not have the stated length; it was left out", count))
         return
     found.records.append(Records(ring, sequence, lengths, words))
 

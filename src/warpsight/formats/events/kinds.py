@@ -13,9 +13,9 @@ class EventKind:
     """One kind of event.
 
     Attributes:
-        number: in records; name: in tables and output; patch: the device function that records it.
-        a, b: what the operands are, or empty.
-        space: memory that operand A is an address of: global, shared, local, remote, or empty.
+        number: its number in records; name: its name in tables and output; patch: the device function that records it.
+        a, b: meaning of the operands, or empty.
+        space: memory that operand A points into: global, shared, local, remote, or empty.
     """
 
     number: int

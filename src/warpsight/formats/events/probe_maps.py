@@ -1,8 +1,8 @@
 """The contents of probe maps after a launch, from device words to columns.
 
-A map is a word that counts what found no place, then the words of each owner: the launch, its CTAs, warps or threads, counted
-from the first CTA that was probed. Elements that nothing
-reached are left out, but a counter of the launch says 0.
+A map begins with a word that counts overflow, followed by the words of each owner: the launch, or its CTAs, warps or threads,
+counted from the first CTA that was probed. Elements that were never written are left out, except that a counter of the launch
+gives 0.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class DeclaredMap:
     """A map as its probe declared it.
 
     Attributes:
-        kind: array, histogram, top or ring; per: whose each copy is; words: of one copy, 8 bytes each.
+        kind: array, histogram, top or ring; per: who owns each copy; words: words of one copy, 8 bytes each.
         reduce: what an array does with a second value for a key.
-        types: of what it keeps, by name: an array's `value`, a ring's columns.
-        low, width: of a histogram's bins (width 0: powers of two); size: keys, bins or rows; top: rows shown of a top.
+        types: types of its values, by name: an array's `value`, a ring's columns. low, width: lower bound and width of a
+            histogram's bins (width 0: powers of two); size: keys, bins or rows; top: rows shown of a top.
         key: name of the column of keys.
-        wraps: whether a full ring gives up its oldest row: one thread at a time writes to each copy.
+        wraps: whether a full ring drops its oldest row, which is possible if one thread at a time writes to each copy.
     """
 
     kind: str
@@ -97,7 +97,7 @@ def _sound(known: DeclaredMap) -> bool:
 
 
 def blocks_of(request: Mapping[str, Any]) -> tuple[int, int]:
-    """The blocks that a request covers: low and high, excluding high."""
+    """The blocks that a request covers: from low up to but not including high."""
     try:
         low, high = request["blocks"]
         return max(int(low), 0), max(int(high), 0)
@@ -114,7 +114,7 @@ def held(file: EventFile) -> Iterator[MapContents]:
         said = launches.get(launch)
         known = maps[number] if number < len(maps) else None
         if said is None or known is None or (len(words) - 1) % known.words:
-            file.losses.append(("a map of a probe is not as its launch and probe are; it was left out", 1))
+            file.losses.append(("a map does not fit its probe and launch; it was left out", 1))
             continue
         yield decoded(known, launch, words, max(int(np.prod(said["block"], dtype=np.int64)), 1), low)
 

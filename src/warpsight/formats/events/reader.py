@@ -159,7 +159,7 @@ class _Importing:
                 traced = self._operands.of(self._launches[number])
                 rows = [
                     {"name_id": self._names[number], "grid_launch": number, "opcode": at // INSTRUCTION_SIZE,
-                     "sass": text, "process": self._process, **_named(registers)}
+                     "sass": text, "process": self._process, **_register_columns(registers)}
                     for at, (text, registers) in traced.items()
                 ] or [
                     {"name_id": self._names[number], "grid_launch": number, "opcode": at // INSTRUCTION_SIZE,
@@ -324,7 +324,7 @@ def _numbered(events: Events, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return numbers
 
 
-def _named(registers: list[int]) -> dict[str, str]:
+def _register_columns(registers: list[int]) -> dict[str, str]:
     """The columns with the registers of an instruction."""
     return {
         "registers": json.dumps([r for r in registers if r < UNIFORM]),

@@ -34,8 +34,8 @@ class Events:
         ring, sequence: ring and position in it, which orders the events of a context.
         launch, block, warp: launch of the trace, block of the grid (x fastest), warp of the block.
         kind, flags, size: see :mod:`warpsight.formats.events.kinds`; size in bytes of a lane.
-        lanes: bit for each lane that took part; pc: low half of the address; sm; time: ns of the device's global timer.
-        encodings, offset: where the operands are in `words`; :meth:`operand` and :meth:`values` read them.
+        lanes: a bit for each lane that took part; pc: low half of the address; sm: multiprocessor; time: ns of the device's
+            global timer. encodings, offset: where the operands are in `words`; :meth:`operand` and :meth:`values` read them.
     """
 
     ring: Array
@@ -92,7 +92,7 @@ class Events:
 
     @property
     def accessing(self) -> Array:
-        """(rows, 32): the lanes whose address is accessed; for a matrix instruction, eight for each of its matrices."""
+        """(rows, 32): the lanes whose address is accessed; a matrix instruction uses eight lanes for each of its matrices."""
         rows = np.flatnonzero(self.kind == _MATRIX)
         found = self.active
         found[rows] &= (8 * self.take(rows).first_operand(1).astype(np.int64))[:, None] > _LANES

@@ -1,7 +1,7 @@
 """Registers of an event trace, as arrays (native/nvbit/tool_format.h has the layout).
 
-Of a register record there follow, after the header and operand A, a word of codes (4 bits for each register), units of 32 bits,
-two to a word, and the words of registers that have a unit for each lane.
+After the header and operand A, a register record has a word of codes (4 bits per register), units of 32 bits (two per word), and
+the words of registers that have one unit per lane.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _codes(words: Array, at: Array, size: Array) -> Array:
 
 
 def lengths(words: Array, offset: Array, encodings: Array, size: Array, count: Array) -> Array:
-    """Words of register records, 0 for invalid records. `count`: lanes whose guard holds."""
+    """Words of register records, 0 for invalid records. `count` is the number of lanes whose guard holds."""
     start = offset + HEADER_WORDS + ((encodings & 3) != 0)
     codes = _codes(words, start, size)
     units = _UNITS[codes].sum(axis=1)
@@ -66,7 +66,7 @@ def lengths(words: Array, offset: Array, encodings: Array, size: Array, count: A
 
 
 def values(words: Array, offset: Array, encodings: Array, size: Array, guard: Array) -> RegisterValues:
-    """The registers of records. `guard`: the lanes whose guard predicate holds."""
+    """The registers of records. `guard` has the lanes whose guard predicate holds."""
     start = offset + HEADER_WORDS + ((encodings & 3) != 0)
     codes = _codes(words, start, size)
     active = np.asarray(guard[:, None] >> _LANES & 1, bool)

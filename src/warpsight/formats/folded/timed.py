@@ -1,7 +1,7 @@
 """Timed folded stacks, one line per call: `time_ns comm pid tid cpu frame;frame;…`, outermost frame first.
 
-What uprobe profilers of the libbpf tools family write with `-E`. The command may hold spaces; a terminal's colors are
-taken off; frames of the kernel end in `_[k]`.
+Uprobe profilers of the libbpf tools family write this format with `-E`. The command may contain spaces, terminal colors are
+removed, and frames of the kernel end in `_[k]`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 
 def parse_stacks(data: bytes) -> Samples:
-    """The lines as columns; no Python per line."""
+    """The lines as columns, parsed without a Python loop over lines."""
     text = pa.array([data.decode("utf-8", "replace")], pa.large_string())
     lines = pc.list_flatten(pc.split_pattern(text, "\n")).cast(pa.string())
     if b"\x1b" in data:

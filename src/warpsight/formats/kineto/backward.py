@@ -1,7 +1,7 @@
 """Stacks of backward work: those of its forward operators.
 
-torch runs backward on threads of its own, without Python functions. A backward operator has the number of its autograd node
-and which thread made the node (`Sequence number`, `Fwd thread id`). Of the operators of that thread with that number the one that
+torch runs backward on threads of its own, without Python functions. A backward operator has the number of its autograd node and
+which thread made the node (`Sequence number`, `Fwd thread id`). Among that thread's operators with that number, the one that
 began last made the node; its stack, with a frame `backward` below, becomes that of everything the node does.
 """
 
@@ -27,7 +27,7 @@ _ACCUMULATION = re.compile(r"(^|[\s:])AccumulateGrad$")
 
 
 class BackwardStacks:
-    """Takes all operators with their stacks first, then answers for moments on threads; :meth:`close` removes its file."""
+    """First takes all operators with their stacks, then looks up moments on threads; :meth:`close` removes its file."""
 
     def __init__(self, definitions: Definitions) -> None:
         """Stacks are interned in `definitions`."""

@@ -27,9 +27,10 @@ def quoted(text: str) -> str:
 
 
 def complete(category: str, name: str, pid: str, tid: str, arguments: str) -> str:
-    """An X event of a row with start and duration; `arguments` is an expression that gives the members of args.
+    """An X event for a row with start and duration; `arguments` is an SQL expression for the members of args.
 
-    A row without a name or a track, as a damaged file may have, is an event all the same: text beside NULL is NULL.
+    A row without a name or a track, as in a damaged file, still becomes an event; SQL would otherwise turn its whole text into
+    NULL.
     """
     return (
         f"""'{{"ph":"X","cat":"' || {category} || '","name":' || coalesce({name}, '""') || ',"pid":' || {pid} """

@@ -21,7 +21,7 @@ Int64 = NDArray[np.int64]
 
 
 def finish(held: HeldTables, stacks: PythonCallStacks, placing: Placing) -> None:
-    """Write all rows that were held."""
+    """Write all rows that were held back."""
     with (
         closing(Ordered()) as by_external,
         closing(Ordered()) as by_correlation,

@@ -26,7 +26,7 @@ _INT = msgspec.json.Decoder(int | None)
 
 
 class EventGroup:
-    """Some events of a piece, in the order of the file. A field that an event lacks has an empty span."""
+    """Some events of a piece, in file order. A field missing from an event has an empty span."""
 
     def __init__(
         self, text: Text, rows: int, fields: dict[str, Spans], same: Mapping[str, bytes] | None = None

@@ -74,7 +74,7 @@ def _devices(listed: object, placing: Placing) -> None:
         ((number, properties),) = found.items()
         found = dict.fromkeys((number, *used), properties)
         placing.target.note(
-            f"the file describes device {number} and its work names {used}: taken to be the same device"
+            f"the file describes device {number}, but its work names {used}: treated as the same device"
         )
     for number, properties in found.items():
         if not used or number in used:

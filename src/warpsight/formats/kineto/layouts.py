@@ -1,10 +1,10 @@
 """Events as text into spans of their fields, thousands at a time.
 
-torch writes events with a handful of format strings, so most events of a file differ in nothing but their values. One event of
-each kind is decoded; where its values are becomes a layout, a list of literals with values between. All other events are compared
-with the literals as arrays of bytes: what agrees has its values in the same places, counted from the keys (a key ends where `":`
-stands), and what does not agree is decoded on its own. Nothing is guessed: literals are compared whole, and a value that is
-not the JSON value expected is seen when it is parsed.
+torch writes events with a handful of format strings, so most events of a file differ only in their values. One event of each kind
+is decoded, and the positions of its values become a layout: a list of literals with values in between. All other events are
+compared with the literals as arrays of bytes: those that agree have their values in the same places, counted from the keys (a key
+ends at `":`), and the others are decoded individually. Nothing is guessed: literals are compared completely, and parsing detects
+a value of an unexpected type.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Any number of values by line and key (a thread and a moment; a correlation), mostly in a temporary file.
 
-Records are taken in any order. When enough are together they are sorted by key and written as one run. To answer, keys are cut
-into ranges of about equal size; the records of one range come from the runs that have some, are sorted, and stay for a while,
-because questions come in about the order of the file too.
+Records are taken in any order. Once there are enough, they are sorted by key and written as one run. For lookups, keys are
+divided into ranges of about equal size. The records of one range are collected from all runs, sorted, and kept for a while,
+because lookups come roughly in the order of the file, too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class _Range:
 class Ordered:
     """Takes records first, then answers; :meth:`close` removes the file.
 
-    Of records with one line and key one counts: of those with the greatest `order` the last when that is below 0, else the first.
+    Of several records with the same line and key, one counts: among those with the greatest `order`, the last if that order is
+    below 0, otherwise the first.
     """
 
     def __init__(self) -> None:

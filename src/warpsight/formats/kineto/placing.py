@@ -69,9 +69,9 @@ class Placing:
         return known
 
     def streams(self, group: EventGroup, *peers: str) -> dict[str, Any]:
-        """Columns device, context and stream of device work: as its arguments say, else by pid and tid.
+        """Columns device, context and stream of device work: from its arguments, otherwise by pid and tid.
 
-        `peers`: the fields that say device and context instead, of copies between devices.
+        `peers`: for copies between devices, the fields that give device and context instead.
         """
         fields = (
             "device",

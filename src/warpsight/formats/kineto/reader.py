@@ -118,9 +118,9 @@ def read(source: Source, target: Target, options: Options) -> None:
         for place in stream.damaged:
             target.lost(1, f"{source.name} is damaged at byte {place:,}: events there were skipped", "event")
         if reading.timeless:
-            target.lost(reading.timeless, "events without a time that can be read", "event")
+            target.lost(reading.timeless, "events without a readable time", "event")
         if reading.durationless:
-            target.lost(reading.durationless, "durations that cannot be read: they are 0", "event")
+            target.lost(reading.durationless, "unreadable durations, set to 0", "event")
         if reading.negative:
             target.negative_durations(reading.negative, "event")
         for category, count in reading.strange_arrows.items():

@@ -1,7 +1,7 @@
 """Python functions as stacks, and the stack of any moment of a thread.
 
 torch records every Python function as an interval with an id and its caller's id, so stacks follow from the ids alone. Functions
-of a thread nest; what runs at a moment is therefore what began or returned last before it.
+of a thread nest, so the last begin or return before a moment tells which function runs at that moment.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _ById:
 
 
 class PythonCallStacks:
-    """Collects Python functions; afterwards answers which stack a thread had at some moments."""
+    """Collects Python functions, then tells which stack a thread had at given moments."""
 
     def __init__(self, definitions: Definitions) -> None:
         """Stacks are interned in `definitions`."""

@@ -1,6 +1,6 @@
 """Kineto's JSON, as torch.profiler writes it: for HTA, TraceLens, Chrome, Perfetto, and back.
 
-Every event is put together by SQL, as text: times are microseconds with three decimals made of integers.
+SQL assembles the text of every event; times are microseconds with three decimals, computed from integers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Nsight Systems: SQLite exports, folders of Parquet or Arrow files, and `.nsys-rep` through an installed `nsys`.
 
 Written after NVIDIA's export schema (Nsight Systems documentation, "SQLite Schema Reference"). Tables and columns are looked
-up in each file: schemas of 2022 to 2026 differ in both. What no table of a trace can hold is named in the trace's notes.
+up in each file: schemas of 2022 to 2026 differ in both. The trace's notes list data that no table of a trace can hold.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read an export, or a report through `nsys export`.
 
     Raises:
-        FormatError: for a file that is neither, is damaged, or needs an `nsys` that is not installed.
+        FormatError: for a file that is neither, that is damaged, or that needs `nsys` if it is not installed.
     """
     from warpsight.formats.nsys.export import exported
     from warpsight.formats.nsys.tables import read_tables

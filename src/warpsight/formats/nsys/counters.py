@@ -25,7 +25,7 @@ def read_gpu_metrics(report: Report) -> None:
     report.read.update(("GPU_METRICS", "TARGET_INFO_GPU_METRICS"))
     columns = {"typeId": INT, "metricId": INT, "metricName": TEXT}
     names = {
-        (row["typeId"], row["metricId"]): _named(row["metricName"] or f"metric {row['metricId']}")
+        (row["typeId"], row["metricId"]): _name_and_unit(row["metricName"] or f"metric {row['metricId']}")
         for row in report.rows("TARGET_INFO_GPU_METRICS", columns).data.to_pylist()
     }
     for rows in report.tables.read(
@@ -44,7 +44,7 @@ def read_gpu_metrics(report: Report) -> None:
         )
 
 
-def _named(text: str) -> tuple[str, str]:
+def _name_and_unit(text: str) -> tuple[str, str]:
     """Name and unit of a metric."""
     found = _UNIT.match(text)
     if found is None:

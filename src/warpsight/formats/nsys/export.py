@@ -46,7 +46,7 @@ def exported(source: Source) -> Iterator[Source]:
         if done.returncode or not out.is_file():
             said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
             raise source.error(
-                f"nsys export ended with code {done.returncode}: {said[-1].strip() if said else 'it said nothing'}; "
+                f"nsys export ended with code {done.returncode}: {said[-1].strip() if said else 'it gave no reason'}; "
                 "a report is read by the nsys of its own version or a newer one"
             )
         with Source(out) as export:

@@ -1,4 +1,4 @@
-"""Structured NVTX payloads: fields by the schemas the report holds, and NCCL's collectives among them.
+"""Structured NVTX payloads: fields according to the schemas in the report, including NCCL's collectives.
 
 `binaryData` of an event is a header of 32 bytes (domain u32, reserved u32, schema u32, reserved u32, payload size u64,
 total size u64) and the payload; NVTX_PAYLOAD_SCHEMA_ENTRIES gives each field's type (`nvToolsExtPayload.h`) and offset. Only
@@ -113,7 +113,7 @@ class Payloads:
     def write_collectives(self) -> None:
         """Rows of table collective: announced collectives whose call launched exactly one kernel, with that kernel's time.
 
-        Of calls inside an NCCL group, which launch when the group ends, only the range's attributes have the size.
+        Calls inside an NCCL group launch when the group ends; for these, only the range's attributes give the size.
         """
         if not self._calls:
             return

@@ -30,7 +30,7 @@ def read_tables(tables: Tables, source: Source, target: Target) -> None:
     """Read an open export.
 
     Raises:
-        FormatError: when it has no table of an export, or is damaged.
+        FormatError: when it has no table of an export or is damaged.
     """
     if not any(tables.columns(name) for name in (*_EXPORT, "StringIds")):
         raise source.error(

@@ -39,7 +39,7 @@ def varint(data: bytes, place: int) -> tuple[int, int] | None:
 
 
 class Packets:
-    """Iterate over it for (offset, bytes of a TracePacket)."""
+    """The packets of a file; iterating gives (offset, bytes of a TracePacket)."""
 
     def __init__(self, source: Source) -> None:
         """Nothing is read yet."""
@@ -110,7 +110,7 @@ def unfold(packet: TracePacket) -> Iterator[bytes]:
     """The packets inside a packet with compressed ones.
 
     Raises:
-        ValueError: when they cannot be decompressed, or are larger than any.
+        ValueError: when they cannot be decompressed, or are implausibly large.
     """
     data = b""
     if packet.HasField("compressed_packets"):

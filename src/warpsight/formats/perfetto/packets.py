@@ -1,8 +1,7 @@
 """TracePackets: descriptors, interned texts, clocks, and the columns of slices and samples.
 
-Field numbers are those of `protos/perfetto/trace/*.proto` (Perfetto v52). Each run of slices is a packet
-sequence of its own with an incremental clock: a timestamp is the distance from the packet before, one to
-three bytes instead of eight.
+Field numbers are those of `protos/perfetto/trace/*.proto` (Perfetto v52). Each run of slices is a packet sequence of its own with
+an incremental clock: a timestamp is the distance from the previous packet, one to three bytes instead of eight.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def read(source: Source, target: Target, options: Options) -> None:
             reading.damaged.append((offset, str(error)))
         if left <= 0:
             source.ended_early(
-                f"{source.size:,} bytes unfold to more than {most:,} packets, as no recorder writes them: the rest is not read"
+                f"{source.size:,} bytes unfold to more than {most:,} packets, which no recorder writes: the rest is not read"
             )
             break
     if not packets.count or len(reading.damaged) == packets.count:

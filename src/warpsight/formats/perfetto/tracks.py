@@ -19,7 +19,7 @@ _CONTEXT = re.compile(r"[Cc]ontext\s+(-?\d+)")
 
 @dataclass
 class Slice:
-    """A range of a track, as the rows of Chrome's dialects are made from it; `pid` is the track."""
+    """A range on a track, in the form from which the readers of Chrome's dialects make rows; `pid` is the track."""
 
     pid: int
     name: str
@@ -100,7 +100,7 @@ class TrackDescriptors:
         return chain
 
     def of_a_device(self, event: object) -> bool:
-        """Perfetto marks device work with categories."""
+        """Whether a slice is device work, which Perfetto marks with categories."""
         del event
         return False
 

@@ -1,9 +1,9 @@
-"""Protobuf wire bytes of many alike messages at once, from NumPy columns.
+"""Protobuf wire bytes of many similar messages at once, from NumPy columns.
 
-All rows share one list of parts, laid out in a matrix of one row per message. A varint takes as many bytes in every row
-of a chunk as the largest of the chunk needs (leading zero groups are valid, and cost 3% here), so lengths are the same
-in every row and the matrix is the encoding. Only where rows lack fields that others have, a mask picks the bytes that
-are there. There is no loop over rows. Wire format: https://protobuf.dev/programming-guides/encoding/.
+All rows share one list of parts, laid out in a matrix of one row per message. A varint takes as many bytes in every row of a
+chunk as the largest of the chunk needs (leading zero groups are valid, and cost 3% here), so lengths are the same in every row
+and the matrix is the encoding. If some rows lack fields, a mask picks the bytes that exist. There is no loop over rows. Wire
+format: https://protobuf.dev/programming-guides/encoding/.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def _database(source: Source) -> str:
     whole = (65_536 if page == 1 else page) * int.from_bytes(head[28:32], "big")
     size = len(head) if source.compression else source.size
     if whole and not source.compression and size < whole:
-        return f"is a damaged SQLite database: {size:,} of its {whole:,} bytes are there; copy or export it again"
+        return f"is a damaged SQLite database: only {size:,} of its {whole:,} bytes are present; copy or export it again"
     if all(column in head for column in _ROCPROF_1):
         return (
             "is the database that rocprof 1 works with: name the .json or .csv file that it wrote beside it"

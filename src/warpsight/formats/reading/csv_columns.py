@@ -150,4 +150,4 @@ def read(source: Source) -> Iterator[Columns]:
         text = str(error).splitlines()[0]
         if "Empty CSV" in text:
             return
-        raise source.error(f"is not the CSV expected: {text}") from None
+        raise source.error(f"is not the expected CSV: {text}") from None

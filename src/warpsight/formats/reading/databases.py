@@ -1,7 +1,7 @@
 """Foreign tables: a SQLite file, or a folder of Parquet or Arrow files, read column by column as Arrow.
 
-Recorders add and drop tables and columns with every version, so a reader asks for the columns it knows and gets nulls for
-those a file does not have. Nothing is loaded as a whole: rows come in pieces of :data:`PIECE`.
+Recorders add and drop tables and columns with every version, so a reader requests the columns it knows and gets nulls for those
+missing from a file. Rows come in pieces of :data:`PIECE`; a table is never loaded as a whole.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class ForeignRows:
         return np.asarray(arrow.is_null(self.data[name]))
 
     def given(self, name: str) -> bool:
-        """Whether any row has a value."""
+        """Whether any row has a value in the column."""
         return bool(self.data[name].null_count < len(self.data))
 
     def where(self, chosen: Array) -> ForeignRows:
-        """The chosen rows."""
+        """The rows selected by a mask or by indices."""
         return ForeignRows(self.data.filter(pa.array(chosen)))
 
 
@@ -102,11 +102,11 @@ class Tables(Protocol):
     ) -> Iterator[ForeignRows]:
         """The rows of a table in pieces, with exactly these columns. Empty if the table does not exist.
 
-        `only` keeps the rows whose column has one of some values; a table without that column has none.
+        `only` keeps the rows whose column has one of some values; a table without that column gives no rows.
         """
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
 
 
 def whole(tables: Tables, table: str, columns: Mapping[str, pa.DataType]) -> ForeignRows:
@@ -162,7 +162,7 @@ class Sqlite:
         """See :class:`Tables`.
 
         Raises:
-            FormatError: for a damaged file, or a value of another type than its column should have.
+            FormatError: for a damaged file, or a value of the wrong type for its column.
         """
         there = self.columns(table)
         chosen = [name for name in columns if name in there]
@@ -226,7 +226,7 @@ class Sqlite:
         for name in names:
             found = f"select 1 from {_quoted(table)} where typeof({_quoted(name)}) not in ('integer', 'null') limit 1"
             if self._file.execute(found).fetchone():
-                return f"column {name} of table {table} holds something else than {columns[name]}"
+                return f"column {name} of table {table} holds something other than {columns[name]}"
         return f"table {table} holds values that are not integers"
 
     def _filled(self, table: str, columns: list[str]) -> list[str]:
@@ -242,7 +242,7 @@ class Sqlite:
             return pa.array(values, kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError, UnicodeError):
             raise self._source.error(
-                f"column {name} of table {table} holds something else than {kind}"
+                f"column {name} of table {table} holds something other than {kind}"
             ) from None
 
     def close(self) -> None:
@@ -271,7 +271,7 @@ class Folder:
         }
 
     def names(self) -> list[str]:
-        """Names of the files."""
+        """Names of the tables, one per file."""
         return list(self._files)
 
     def columns(self, table: str) -> Sequence[str]:
@@ -296,7 +296,7 @@ class Folder:
         """See :class:`Tables`.
 
         Raises:
-            FormatError: for a damaged file, or a column of another type than it should have.
+            FormatError: for a damaged file, or a column of the wrong type.
         """
         file = self._files.get(table)
         if file is None:
@@ -331,7 +331,7 @@ class Folder:
             raise _error(self._source, file.name, error) from None
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, as no file stays open."""
 
 
 def _dataset(file: Path) -> pa.dataset.Dataset:

@@ -33,7 +33,7 @@ def decode(source: Source, data: bytes | memoryview, kind: type[_Record]) -> _Re
     """Decode a document.
 
     Raises:
-        FormatError: with the byte where it is damaged, or what stands where something else should.
+        FormatError: when it is damaged, with the byte, or when it has unexpected contents, with what was found.
     """
     try:
         return msgspec.json.decode(data, type=kind)
@@ -41,7 +41,7 @@ def decode(source: Source, data: bytes | memoryview, kind: type[_Record]) -> _Re
         found = _BYTE.search(str(error))
         problem = _BYTE.sub("", str(error)).strip()
         raise source.error(
-            f"is not the JSON expected: {problem}", offset=int(found[1]) if found else None
+            f"is not the expected JSON: {problem}", offset=int(found[1]) if found else None
         ) from None
 
 
@@ -55,6 +55,4 @@ def records(source: Source, data: msgspec.Raw | None, kind: type[_Record]) -> It
         try:
             yield [decoder.decode(part) for part in parts[first : first + PIECE]]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise source.error(
-                f"a record is not what was expected: {_BYTE.sub('', str(error)).strip()}"
-            ) from None
+            raise source.error(f"a record is not as expected: {_BYTE.sub('', str(error)).strip()}") from None

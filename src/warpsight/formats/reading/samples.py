@@ -33,8 +33,8 @@ _DECORATION = re.compile(r"(\+0x[0-9a-f]+|@plt|@@?[\w.]+| \[inlined\])+$")
 class Samples:
     """Timed stacks. `stack` indexes `stacks` (frames, outermost first), `label` indexes `labels`.
 
-    A label is what the sample is of: the function that a probe sits on, or the event that was sampled. Times are ns on
-    the file's clock, int64[n]; `skipped` counts lines that were none of the format.
+    A label says what was sampled: the function with the probe, or the event. Times are ns on
+    the file's clock, int64[n]; `skipped` counts lines that do not have the format.
     """
 
     time: Column

@@ -1,7 +1,7 @@
 """Trace Event JSON of vendors' tools: their common dialect has the form of Chrome's traces, with details in the names.
 
-A file is read twice: names of processes and threads may be behind the events they name. Times are decimals of microseconds
-and become nanoseconds without passing through a float.
+A file is read twice, because names of processes and threads may follow the events they belong to. Times are decimals of
+microseconds and become nanoseconds without passing through a float.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Dumps of PyTorch's flight recorder: the last collectives of one rank, with their state and callers.
 
 The watchdog of a process group writes one file per rank when a collective does not end in time (`TORCH_FR_DUMP_TEMP_FILE`);
-`torch._C._distributed_c10d._dump_fr_trace` and `_dump_fr_trace_json` give the same. A pickle of plain data or JSON, both of
-version 2 (`torch/csrc/distributed/c10d/FlightRecorder.hpp`); no code of the file ever runs.
+`torch._C._distributed_c10d._dump_fr_trace` and `_dump_fr_trace_json` give the same. The file is a pickle of plain data or JSON,
+both of version 2 (`torch/csrc/distributed/c10d/FlightRecorder.hpp`); no code of the file ever runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FlightEntry:
 
     Attributes:
         group: Name of its process group.
-        sequence: Number in its group, from 1; sends and receives are counted apart.
+        sequence: Number in its group, from 1; sends and receives are counted separately.
         operation: As the profiler spells it, without the library: all_reduce, all_gather, send 0->1.
         sizes: Sizes of the inputs.
         outputs: Sizes of the outputs.

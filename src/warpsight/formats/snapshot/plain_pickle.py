@@ -12,9 +12,9 @@ _Made = TypeVar("_Made")
 
 
 class Once(Generic[_Made]):
-    """Converts each object only once: a pickle of a few kilobytes can refer to one long list a million times.
+    """Converts each object only once, because a pickle of a few kilobytes can refer to one long list a million times.
 
-    The objects have to live as long as this does.
+    The objects must outlive this converter.
     """
 
     def __init__(self, make: Callable[[Any], _Made]) -> None:
@@ -35,7 +35,7 @@ def _itself(items: object) -> object:
 class PlainData(pickle.Unpickler):
     """Builds lists, dictionaries, strings and numbers, and nothing that requires a lookup by name.
 
-    The one exception are PyTorch's marks of typed lists, for which a function of our own stands that returns the list.
+    The one exception is PyTorch's markers of typed lists, which a function of our own replaces by the list.
     """
 
     def find_class(self, module: str, name: str) -> object:
@@ -48,4 +48,4 @@ class PlainData(pickle.Unpickler):
 
     def persistent_load(self, pid: object) -> object:
         """Refuse objects outside the file."""
-        raise TraceError("it refers to objects outside of the file")
+        raise TraceError("it refers to objects outside the file")

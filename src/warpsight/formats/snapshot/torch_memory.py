@@ -78,7 +78,7 @@ class TorchSnapshot:
         """Make it a trace; `offset_ns` is subtracted from every time, for example to get CLOCK_MONOTONIC.
 
         Raises:
-            TraceError: when `path` exists and is not to be replaced.
+            TraceError: when `path` exists without `force`.
         """
         with TraceWriter(path, force=force) as writer:
             writer.describe(source="PyTorch memory snapshot", settings={"torch_memory": dict(self.settings)})

@@ -1,4 +1,4 @@
-"""Which correlations occur where: the input of flows, collected for the whole process before its first row is written."""
+"""Which correlations occur where. This is the input of flows, collected for the whole process before its first row is written."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def totals(trace: StoredTrace, selection: Selection) -> list[Total]:
 
 
 def unplaced(trace: StoredTrace) -> int:
-    """Kernels without a time."""
+    """The number of kernels without a time."""
     return int(trace.sql("SELECT count(*) FROM kernel_ids WHERE start IS NULL").fetchall()[0][0])
 
 
@@ -74,7 +74,7 @@ def wall_clock(trace: StoredTrace) -> int:
 
 
 class StackFrames:
-    """Frames of stacks by id."""
+    """The frames of stacks, looked up by stack id."""
 
     def __init__(self, trace: StoredTrace) -> None:
         """Read all frames and stacks."""

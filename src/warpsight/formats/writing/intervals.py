@@ -13,8 +13,9 @@ Column = NDArray[Any]
 def lanes(start: Column, end: Column) -> Column:
     """A lane, from 0, for each interval such that intervals in one lane do not overlap; uses as few lanes as possible.
 
-    `start` must be sorted. Whenever nothing runs, numbering begins again at lane 0. A lane that becomes free is taken
-    by the interval that begins next; the lane of an interval is found by following who handed it on (pointer doubling).
+    `start` must be sorted. Whenever nothing runs, numbering begins again at lane 0. A lane that becomes free is taken by the
+    interval that begins next; an interval's lane is found by following the chain of intervals that passed it on (pointer
+    doubling).
     """
     rows = len(start)
     last = np.maximum(end, start + 1)
@@ -42,9 +43,9 @@ def lanes(start: Column, end: Column) -> Column:
 def nesting(start: Column, end: Column, fixed: int = 0) -> Column:
     """Depth of each interval, 0 for the outermost; -1 if it crosses another and cannot be nested.
 
-    Intervals must be sorted by start, longer ones first. Intervals of one depth do not overlap, and each is inside
-    the one of the depth above that began last. Of two that cross the shorter one goes, but never one of the first
-    `fixed`, which must nest among themselves.
+    Intervals must be sorted by start, longer ones first. Intervals of one depth do not overlap, and each is inside the one of the
+    depth above that began last. If two cross, the shorter one is dropped, but never one of the first `fixed`, which must nest
+    among themselves.
     """
     depth = np.full(len(start), -1, np.int32)
     ends = np.sort(end[:fixed])

@@ -14,7 +14,7 @@ _BUFFER = 1 << 20
 
 @contextmanager
 def packed(name: str, raw: IO[bytes]) -> Iterator[IO[bytes]]:
-    """A stream that writes to `raw` compressed with zstd, as a CLP archive of JSON lines, or unchanged.
+    """A stream that writes to `raw` compressed with zstd, as a CLP archive of JSON lines, or uncompressed.
 
     Raises:
         WarpsightError: for an archive without `clp-s`.

@@ -20,7 +20,7 @@ def number(field: int, value: int) -> bytes:
 
 
 def fixed64(field: int, value: int) -> bytes:
-    """A fixed64 field; nothing for 0."""
+    """A fixed64 field; omitted for 0."""
     return encode_one(field << 3 | _FIXED64) + struct.pack("<Q", value) if value else b""
 
 

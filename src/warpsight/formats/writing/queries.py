@@ -307,7 +307,7 @@ class Queries:
     def samples(self, process: int) -> TrackBatch:
         """Samples as slices: each lasts while the stack of its thread stays the same.
 
-        A gap of more than four usual periods stays a gap: nothing is known of it.
+        A gap of more than four usual periods stays a gap, because nothing is known about it.
         """
         if not self.selection.wants("sample") or not self.trace.count("sample"):
             return nothing()

@@ -60,12 +60,12 @@ class ExportReader:
         return self.below(track)
 
     def below(self, track: Track) -> Track:
-        """Remember a track that others are placed under."""
+        """Remember a track under which others are placed."""
         self._parents[track.uuid] = track
         return track
 
     def uuid(self) -> int:
-        """A number for a new track."""
+        """The next unused track number (`uuid`)."""
         return next(self._uuids)
 
     def pieces(self) -> Iterator[Slices | CounterTrack]:

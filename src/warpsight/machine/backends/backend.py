@@ -85,7 +85,7 @@ class Backend:
 
     @property
     def in_process(self) -> bool:
-        """Whether warpsight itself records the API, inside the program."""
+        """Whether warpsight itself can record the API, inside the program."""
         return "in_process" in self.parts
 
     @property
@@ -95,7 +95,7 @@ class Backend:
 
     @property
     def records(self) -> bool:
-        """Whether `--backend` takes it: some only describe devices."""
+        """Whether `--backend` accepts it; some backends only describe devices."""
         return self.in_process or self.external
 
     def part(self, name: str) -> ModuleType:
@@ -132,14 +132,14 @@ class Devices(Protocol):
         """All devices of the vendor; `root` is where sysfs is mounted."""
 
     def missing(self, there: bool, readable: bool) -> str | None:
-        """Problems in querying devices: `there` means that devices were found, `readable` that the PCI bus can be read."""
+        """Problems in querying devices. `there`: devices were found; `readable`: the PCI bus can be read."""
 
 
 class Doctor(Protocol):
     """A module with the backend's part of `warpsight doctor` and `warpsight version`."""
 
     def checks(self) -> Sequence[Check]:
-        """Empty on machines that have nothing to do with the vendor."""
+        """The backend's checks; empty on machines without the vendor's hardware or software."""
 
     def libraries(self) -> dict[str, str | None]:
         """Where the vendor's libraries are, by name."""

@@ -1,8 +1,8 @@
 """All backends: CUDA and OpenCL from the core, and those from other packages.
 
-A package adds backends with an entry point in the group `warpsight.backends`: an object (a module, say) with `BACKENDS`, a
-sequence of :class:`~warpsight.machine.backends.backend.Backend`. One that cannot be loaded is left out and listed in
-:data:`BROKEN`. Looking for entry points takes some milliseconds, so nothing does that before it needs another backend.
+A package adds backends with an entry point in the group `warpsight.backends`: an object (such as a module) with `BACKENDS`, a
+sequence of :class:`~warpsight.machine.backends.backend.Backend`. A package that cannot be loaded is left out and listed in
+:data:`BROKEN`. Looking for entry points takes some milliseconds, so it waits until another backend is needed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def find(name: str) -> Backend | None:
 
 
 def recording() -> dict[str, Backend]:
-    """Backends that `--backend` takes."""
+    """Backends that `--backend` accepts."""
     return {name: one for name, one in all_backends().items() if one.records}
 
 

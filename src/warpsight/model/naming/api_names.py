@@ -39,7 +39,7 @@ def is_gpu_api(function: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def blocks(function: str) -> bool:
-    """Whether a function of a GPU API holds its caller by design, however long that takes."""
+    """Whether a function of a GPU API blocks its caller by design."""
     if not is_gpu_api(function):
         return False
     asynchronous = _ASYNCHRONOUS.search(function) is not None
@@ -50,18 +50,18 @@ def blocks(function: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def copies(function: str) -> bool:
-    """Whether it copies from, to or between memories of devices."""
+    """Whether a function copies from, to or between device memories."""
     fills = _FILL.search(function) is not None
     return not fills and _COPY.search(function) is not None and is_gpu_api(function)
 
 
 @lru_cache(maxsize=4096)
 def waits(function: str) -> bool:
-    """Whether the caller waits in it until the device has done something."""
+    """Whether a function makes its caller wait until the device has done something."""
     return _WAIT.search(function) is not None and is_gpu_api(function)
 
 
 @lru_cache(maxsize=4096)
 def makes_stream_wait(function: str) -> bool:
-    """Whether it makes a stream, not the caller, wait for an event or a value."""
+    """Whether a function makes a stream, not its caller, wait for an event or a value."""
     return _STREAM_WAIT.search(function) is not None

@@ -1,4 +1,4 @@
-"""What lowers a device's clock."""
+"""The reasons for which a device lowers its clock."""
 
 #: Reasons that lower clocks against the program's wish (NVML's clock event reasons), and how people call them.
 REASONS = {

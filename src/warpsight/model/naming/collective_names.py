@@ -60,7 +60,7 @@ _ANY_CASE = {name.lower(): operation for name, operation in OPERATIONS.items()}
 
 @dataclass(frozen=True)
 class CollectiveName:
-    """A communication kernel's name, taken apart; "" for parts that the name does not have."""
+    """The parts of a communication kernel's name; "" for parts that the name lacks."""
 
     library: str
     operation: str

@@ -1,8 +1,8 @@
 """Kernel names short enough to read, yet distinct.
 
 A template whose first arguments are numbers (`elementwise_kernel<128, 4, …>`) is a general engine in one launch configuration:
-the functor it was given comes after them. It is one kernel, `elementwise_kernel<128, 4>`, whatever functor that is. A template
-that begins with types is a kernel of its own for each of them.
+the functor it was given comes after them. It counts as one kernel, `elementwise_kernel<128, 4>`, whatever the functor. A template
+whose first arguments are types is a separate kernel for each of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def family(name: str) -> str:
 def bare(name: str) -> str:
     """A demangled name without return type and parameters; template arguments stay.
 
-    Arguments are in the parentheses that end a name, so `f32[8]{0:T(128)}` of a compiler has none.
+    Only parentheses at the end of a name hold arguments, so a compiler's `f32[8]{0:T(128)}` has none.
     """
     text = name.removeprefix("void ")
     whole = _AFTER.sub("", text)
@@ -58,7 +58,7 @@ def bare(name: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def short(name: str, longest: int = _LONGEST) -> str:
-    """A name for a sentence, or for a column: bare, and of a long one as much as there is room for."""
+    """A name for a sentence or a column: without arguments, and shortened to the available room."""
     text = ""
     for text in _ever_shorter(bare(name)):
         if len(text) <= longest:
@@ -68,7 +68,7 @@ def short(name: str, longest: int = _LONGEST) -> str:
 
 
 def apart(names: Iterable[str]) -> dict[str, str]:
-    """The short form of each name; of those that would look alike, its start and the place where they differ."""
+    """The short form of each name. Names that would look alike show their start and the place where they differ."""
     shown = {name: short(name) for name in names}
     alike: dict[str, list[str]] = {}
     for name, text in shown.items():

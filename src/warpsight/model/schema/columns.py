@@ -19,9 +19,11 @@ class Column:
         nullable: Whether it may be null.
         unit: Kept in the field's metadata, or "".
         meaning: One line for the reference.
-        free: Text that comes from the program, its machine or its user, not the recorder's own words: what is written there
-            goes through :mod:`warpsight.model.sharing.secrets`, and what is shared through the redaction beside it.
-        word: A word of the recorder's, or of another tool whose file was imported: secrets are looked for here, too.
+        free: Whether it holds text from the program, its machine or its user, not the recorder's own words. Such text goes
+            through :mod:`warpsight.model.sharing.secrets` when it is written, and through the redaction beside it when it is
+            shared.
+        word: Whether it holds words of the recorder, or of another tool whose file was imported. Secrets are searched for here,
+            too.
     """
 
     name: str
@@ -66,9 +68,9 @@ class Table:
 
 
 def tables(text: str, **shared: str) -> tuple[Table, ...]:
-    """Parse tables with an empty line between: `name[sort] meaning`, below it a line `column type[?] unit meaning` a column.
+    """Parse tables separated by empty lines: `name[sort] meaning`, then for each column a line `column type[?] unit meaning`.
 
-    `-` is not a unit, `?` nullable, `text` a string that is :attr:`Column.free`, `word` one that is :attr:`Column.word`;
+    `-` means no unit, `?` nullable, `text` a string that is :attr:`Column.free`, `word` one that is :attr:`Column.word`;
     `@name` stands for the lines of `shared`.
     """
     found = []

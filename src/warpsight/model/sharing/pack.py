@@ -182,7 +182,7 @@ def _name(archive: Path, member: zipfile.ZipInfo) -> str:
         raise TraceError(f"{archive} is encrypted: unpack it first")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise TraceError(
-            f"{archive} is compressed in a way that is not read ({member.filename}): unpack it first"
+            f"{archive} is compressed in a way that cannot be read ({member.filename}): unpack it first"
         )
     return name.as_posix()
 
@@ -191,7 +191,7 @@ def _check_size(archive: Path, unpacked: int) -> None:
     """Refuse an archive that would fill the disk before any of it is written."""
     if unpacked > max(_SMALL_BYTES, _MOST_EXPANSION * archive.stat().st_size):
         raise TraceError(
-            f"{archive} would unpack to {unpacked:,} bytes, more than {_MOST_EXPANSION} times its size, as no trace does"
+            f"{archive} would unpack to {unpacked:,} bytes, more than {_MOST_EXPANSION} times its size, which no trace does"
         )
 
 

@@ -1,7 +1,7 @@
 """Removes private data from strings before a file is shared: users, hosts, private paths, arguments and secrets.
 
 A trace itself keeps what was recorded (it is private, mode 0600), except for secrets (passwords, tokens, keys), which are never
-written down. Reports, flame graph pages and whatever else people send around are redacted unless their maker asks otherwise;
+written down. Reports, flame graph pages and other files that people share are redacted unless the user asks otherwise;
 secrets are searched for again in any case.
 """
 
@@ -37,10 +37,10 @@ _NO_NAMES = frozenset(
 
 @dataclass(frozen=True)
 class Redactor:
-    """The rules of a redaction; hosts and users become numbered words, the same name always the same word.
+    """The rules of a redaction. Hosts and users become numbered words; equal names become equal words.
 
     Attributes:
-        names: Host and user names that the trace knows, and what stands for them.
+        names: Host and user names in the trace, and their replacements.
         paths: Shorten private paths.
         arguments: Leave out the arguments of commands.
         environment: Leave out environment variables.
@@ -60,7 +60,7 @@ class Redactor:
         Args:
             trace: The trace whose hosts and users are to be hidden.
             include: What to keep: `paths` (with host and user names), `arguments`, `environment`.
-            also: More names and what stands for them.
+            also: More names and their replacements.
         """
         wanted = frozenset(include)
         names: list[tuple[str, str]] = list(also)
@@ -84,7 +84,7 @@ class Redactor:
         return text
 
     def path(self, path: str) -> str:
-        """A path shortened to its library and the part inside, else its last two parts."""
+        """A path shortened to its library and the path inside it, or else to its last two parts."""
         return self.text(path)
 
     def command(self, command: str) -> str:

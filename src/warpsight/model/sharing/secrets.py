@@ -157,7 +157,7 @@ def secretless(text: str) -> str:
 
 
 def each(texts: Sequence[str]) -> list[str]:
-    """Texts with the values of secrets replaced by `***`; among many, RE2 finds those to look at."""
+    """Texts with the values of secrets replaced by `***`; if there are many, RE2 finds those to examine."""
     if len(texts) <= _FEW:
         return [secretless(text) for text in texts]
     import pyarrow as pa
@@ -193,7 +193,7 @@ def suspicious(text: str) -> bool:
 
 
 def without_tokens(text: str) -> str:
-    """A string without the tokens of known services, whatever else it holds, such as code or a page."""
+    """A string without the tokens of known services, whatever else it contains, such as code or a page."""
     if any(map(text.casefold().__contains__, SHAPE_HINTS)) or _DISCORD_LIKE.search(text):
         return re.sub(SHAPES, HIDDEN, text)
     return text

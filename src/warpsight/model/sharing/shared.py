@@ -1,7 +1,7 @@
 """A trace prepared for sharing: the same rows, with every string that could reveal something private redacted.
 
-Exports are made from it. Tables whose texts hold nothing to hide are read where they are; the others are written anew, to a
-private folder that goes when the trace is closed.
+Exports are made from it. Tables without private text are read in place; the others are rewritten to a private folder that is
+removed when the trace is closed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def shared(trace: StoredTrace, include: Iterable[str] = ()) -> StoredTrace:
 
     Args:
         trace: The trace as recorded.
-        include: Any of :data:`INCLUDABLE`. Secrets never are.
+        include: Any of :data:`INCLUDABLE`; secrets are never included.
     """
     wanted = frozenset(include)
     redactor = Redactor.of(trace, include=wanted)
@@ -54,9 +54,9 @@ def shared(trace: StoredTrace, include: Iterable[str] = ()) -> StoredTrace:
 
 
 def without_secrets(root: Path, folder: Path) -> tuple[dict[Path, Path], dict[str, Any]]:
-    """Replacements for the parts and manifest of the trace in `root` that still hold a secret: new parts in `folder` by the old.
+    """Replacements for parts and manifest of the trace in `root` that still hold a secret: old part → new part in `folder`.
 
-    Traces of other makers and older versions do; everything else stays as recorded.
+    Traces written by other tools and older versions may; everything else stays as recorded.
     """
     redactor = Redactor(paths=False, arguments=False, environment=False)
     instead: dict[Path, Path] = {}

@@ -1,7 +1,7 @@
 """Whole columns of a table as NumPy arrays, read straight from its Parquet parts.
 
-Questions about every row of a table begin here: no SQL, no copy beside the arrays themselves except for the rows of one batch.
-Which rows count is the reader's to decide, on the arrays.
+Questions about every row of a table begin here. Reading uses no SQL, and copies only the rows of one batch beside the arrays
+themselves. The caller selects rows on the arrays.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def read(
     Args:
         files: The parts.
         table: The table.
-        numbers: Columns of numbers and truth values to read, and what stands for a null in each.
+        numbers: Columns of numbers and booleans to read, and the value that replaces null in each.
         texts: Columns of text to read: each becomes codes (int32, :data:`NO_TEXT` for null), numbered in order of appearance.
-        footer: Gives the footer of a part, where it has been read already.
-        narrow: Columns of int64 that become int32 where the footers say that all values fit.
+        footer: Function that returns the footer of a part that has been read already.
+        narrow: Columns of int64 that become int32 if all values fit according to the footers.
 
     Returns:
-        The arrays by name, in the schema's types otherwise, and for each column of text the texts that the codes stand for.
+        The arrays by name, in the schema's types otherwise, and for each text column the texts behind the codes.
     """
     import pyarrow.parquet as pq
 

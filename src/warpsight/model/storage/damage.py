@@ -45,7 +45,7 @@ def missing(rows: object, found: Callable[[str], int]) -> dict[str, int]:
 
 
 def found(files: Mapping[str, Sequence[str]]) -> str:
-    """The first thing that is wrong in the parts of a trace, by table, as a clause; empty when nothing is."""
+    """The first problem in the parts of a trace, by table, as a clause; empty if there is none."""
     import pyarrow as pa
 
     if sum(Path(part).stat().st_size for parts in files.values() for part in parts) > _LARGEST:

@@ -1,4 +1,4 @@
-"""Where the parts of a trace are."""
+"""The paths of a trace's parts."""
 
 from __future__ import annotations
 

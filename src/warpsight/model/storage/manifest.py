@@ -64,7 +64,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def around(path: Path) -> Path | None:
-    """The trace folder that a path lies in, or None; the folder itself does not lie in itself."""
+    """The trace folder that a path lies in, or None; a folder does not lie in itself."""
     begin = f'"format": "{FORMAT}"'.encode()
     for folder in path.resolve().parents:
         if (folder / FILE).is_file():
@@ -78,7 +78,7 @@ def read(root: Path) -> dict[str, Any]:
     """Read and check the manifest of a trace folder.
 
     Raises:
-        TraceError: when it is missing, not a manifest, or of a schema this version does not read.
+        TraceError: when it is missing, is not a manifest, or has a schema that this version cannot read.
     """
     path = root / FILE
     if problem := private_files.unreadable(path):

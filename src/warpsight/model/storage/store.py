@@ -98,7 +98,7 @@ def _without_secrets(table: Table, data: pa.Table) -> pa.Table:
 
 
 def read_part(table: Table, part: Path | str, metadata: pq.FileMetaData | None = None) -> pa.Table:
-    """A part as :func:`conform` makes it, without columns of later versions."""
+    """Read a part in the form that :func:`conform` gives, without columns of later versions."""
     file = pq.ParquetFile(part, metadata=metadata)
     known = [column.name for column in table.columns if column.name in file.schema_arrow.names]
     return conform(table, file.read(columns=known))
@@ -108,7 +108,7 @@ def conform(table: Table, data: pa.Table) -> pa.Table:
     """`data` with exactly the schema's columns, order and types; columns it lacks are null.
 
     Raises:
-        KeyError: for a column the schema does not have, or a missing column that may not be null.
+        KeyError: for a column that is not in the schema, or a missing column that may not be null.
         pyarrow.ArrowInvalid: for a value its column cannot hold.
     """
     schema = table.schema()

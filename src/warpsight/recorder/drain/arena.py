@@ -43,12 +43,12 @@ class ArenaHeader:
 
     @property
     def arena(self) -> str:
-        """Random id, 16 hex digits."""
+        """The arena's random id, 16 hex digits."""
         return f"{self._number('arena', 'Q'):016x}"
 
     @property
     def state(self) -> int:
-        """One of layout.STATE_*."""
+        """The process's state, one of layout.STATE_*."""
         return self._number("state", "I")
 
     def set_control(self, bits: int) -> None:
@@ -66,7 +66,7 @@ class ArenaHeader:
             ctypes.c_uint64.from_buffer(self._map, _OFFSETS[name]).value = value
 
     def ask_flush(self, *, forced: bool) -> None:
-        """Ask the process to hand over everything complete; `forced`: incomplete records too, without their times."""
+        """Ask the process to hand over everything complete; with `forced`, also incomplete records, without their times."""
         request = self._number("flush_request", "I") + 1 & 0xFFFFFFFF
         if forced:
             self._store("forced_flush", request)  # first: the process looks when it sees the request
@@ -144,7 +144,7 @@ class Drainer:
     """Copies one arena's rows to segment files in a folder.
 
     Raises:
-        OSError: when the descriptor is not a sound arena or the folder cannot be used.
+        OSError: when the descriptor is not a valid arena, or the folder cannot be used.
     """
 
     def __init__(self, fd: int, folder: Path) -> None:
@@ -156,7 +156,7 @@ class Drainer:
         self._rotated = 0
 
     def poll(self, checkpoint: bool) -> int:
-        """One visit; returns the number of blocks written, or -errno."""
+        """Visit the rings once; returns the number of blocks written, or -errno."""
         return int(self._library.ws_drain_poll(self._handle, int(checkpoint)))
 
     @property

@@ -101,7 +101,7 @@ class ConverterProcess:
             self._process.stdin.flush()
 
     def convert(self) -> None:
-        """Request conversion of closed segments; if the process is busy, once it has answered."""
+        """Request conversion of closed segments; if the process is busy, the request is sent once it has answered."""
         if not self.alive and not self._replace():
             return
         self._again = not self.idle

@@ -145,7 +145,7 @@ class DrainLoop:
             drainer.rotate()
 
     def forget_endings(self, kept: set[str]) -> None:
-        """Drop the exits of processes that left nothing else behind, since a ring runs for weeks."""
+        """Drop the exits of processes that left nothing else behind, because a ring may run for weeks."""
         with self._lock:
             self.endings = [ending for ending in self.endings if ending.arena in kept]
 
@@ -235,7 +235,7 @@ class DrainLoop:
             listener.answer(connection, f"no {error}")
             connection.close()
             os.close(hello.fd)
-            self._own.loss("launcher", f"process {pid} could not be taken in: {error}")
+            self._own.loss("launcher", f"process {pid} could not be added: {error}")
             return
         for earlier in [t for t in self._targets if t.pid == pid > 0 and t.hung_up()]:
             stopped = earlier.header.state == layout.STATE_STOPPED
@@ -299,7 +299,7 @@ class DrainLoop:
         if error > 0 and not self.write_error:
             self.write_error = error
             self._bound.say_write_error(error)
-            print(f"warpsight: {self._folder} cannot be written ({os.strerror(error)}); the program goes on, rows are lost",
+            print(f"warpsight: {self._folder} cannot be written ({os.strerror(error)}); the program continues, but rows are lost",
                   file=sys.stderr)  # fmt: skip
 
     def _unrotated(self) -> int:
@@ -315,7 +315,7 @@ class DrainLoop:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the loop still."""
+        """Keep the loop from running inside the block."""
         with self._lock:
             yield
 

@@ -31,8 +31,8 @@ _JOIN = re.compile(rb"join 1 (\d+)")
 class Listener:
     """A listening SOCK_SEQPACKET socket in a folder only this user can enter; :meth:`close` removes both.
 
-    Beside the socket is `arenas`, a link to a folder in memory where recorded processes make their arenas: they are
-    still there when the process and this one have been killed (:mod:`warpsight.capture.arena_files`).
+    Beside the socket is `arenas`, a link to a folder in memory where recorded processes make their arenas: they survive even if
+    both processes are killed (:mod:`warpsight.capture.arena_files`).
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Listener:
             self.socket.setblocking(False)
         except OSError as error:
             self._remove()
-            raise WarpsightError(f"no socket can be made at {self.path}: {error.strerror}") from None
+            raise WarpsightError(f"no socket can be created at {self.path}: {error.strerror}") from None
 
     def accept(self) -> socket.socket | None:
         """The next connection from this user, or from a process of this recording's program; or None."""
@@ -74,7 +74,7 @@ class Listener:
         return None
 
     def close(self) -> None:
-        """Stop listening and drop the arenas: their rows are written, or belong to no recording."""
+        """Stop listening and drop the arenas, whose rows have been written or belong to no recording."""
         self.socket.close()
         self._remove()
 
@@ -98,7 +98,7 @@ def hear(connection: socket.socket) -> Hello | None:
     """Receive the first message of a connection.
 
     Raises:
-        BlockingIOError: when it has not come yet.
+        BlockingIOError: when it has not arrived yet.
         ValueError: when it is not the handshake.
         OSError: when the connection is broken.
     """
@@ -139,7 +139,7 @@ def _is_descendant(pid: int) -> bool:
 
 
 def peer(connection: socket.socket) -> tuple[int, int]:
-    """Process id and user id of the other side; the process id is 0 for another container."""
+    """Process id and user id of the other side; the process id is 0 if it is in another container."""
     pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid
 
@@ -176,7 +176,7 @@ def ask(path: str, request: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Send a request to the recording that listens at `path`, and wait for its answer.
 
     Raises:
-        WarpsightError: when nobody listens, the answer does not come in time, or it is a refusal.
+        WarpsightError: when nobody listens, no answer arrives in time, or the request is refused.
     """
     message = b"ask 1 " + json.dumps(request).encode()
     if len(message) > _LONGEST_REQUEST:

@@ -65,7 +65,7 @@ class RawBound:
             if parts + raw * ratio >= self.max_bytes:
                 self.full_at = time.monotonic_ns()
                 self._end(
-                    f"the trace reached --max-size {self.max_bytes // 1_000_000} MB; the program went on unrecorded"
+                    f"the trace reached --max-size {self.max_bytes // 1_000_000} MB; the program continued unrecorded"
                 )
 
     def _end(self, cause: str) -> None:

@@ -71,7 +71,7 @@ class AwaitedProcess:
         return True
 
     def close(self) -> None:
-        """Give back the descriptors."""
+        """Close the descriptors."""
         if self.connection is not None:
             self.connection.close()
             self.connection = None
@@ -84,7 +84,7 @@ class DrainTarget(AwaitedProcess):
     """A process whose rings are drained into `folder`.
 
     Raises:
-        OSError, ValueError: when what it sent is not a sound arena; `fd` stays the caller's then.
+        OSError, ValueError: when it sent an invalid arena; the caller then keeps `fd`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Vendors' recorders behind `record --backend`: run with the program, and their output is imported.
+"""Vendors' recorders behind `record --backend`: they run with the program, and their output is imported.
 
-They are there for what warpsight's recorders cannot do: other hardware, hardware counters.
+They do what warpsight's own recorders cannot, such as recording other hardware or hardware counters.
 """

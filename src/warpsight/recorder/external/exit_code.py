@@ -1,9 +1,9 @@
-"""Runs a program and writes its exit code to a file, for recorders with exit codes of their own.
+"""Runs a program and writes its exit code to a file, for recorders that replace the exit code with their own.
 
     python exit_code.py FILE CMD [ARGS]…
 
 It is run by its path, because some recorders split their command at spaces. Signals from the recorder are passed on to the
-program; a shell in this place would leave it running.
+program; a shell would leave it running.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from warpsight.recorder.signals import run_to_end
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; its exit code, 128 + signal, 127 or 126 is returned and written to the file."""
+    """Run the command; return its exit code, 128 + signal, 127 or 126, and write it to the file."""
     file, command = Path(argv[0]), list(argv[1:])
     try:
         code = run_to_end(command)

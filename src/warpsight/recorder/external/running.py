@@ -41,7 +41,7 @@ def record(backend: Backend, program: Sequence[str], path: Path, request: ToolRe
     """Run `program` under a backend's recorder into the trace `path`. The program shares our terminal.
 
     Raises:
-        WarpsightError: when the recorder is not there or `path` exists; the program was not run.
+        WarpsightError: when the recorder is missing or `path` exists; the program was not run.
     """
     name, tool = backend.name, tools.of(backend)
     command = tool.find()

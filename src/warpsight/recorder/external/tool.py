@@ -29,8 +29,8 @@ class ToolRequest:
 class Tool:
     """One recorder.
 
-    `arguments(request, folder, program)` is everything behind the recorder's name, the program to record at its end;
-    `outputs(folder)` are the files to import, of the newest run only.
+    `arguments(request, folder, program)` returns everything after the recorder's name, ending with the program to record;
+    `outputs(folder)` returns the files to import, only of the newest run.
     """
 
     #: What to do if the recorder is not installed.
@@ -71,5 +71,5 @@ def below(variable: str, *parts: str) -> str | None:
 
 
 def given(arguments: Sequence[str], *flags: str) -> bool:
-    """Whether the user gave one of these flags, with its value attached or as the next argument."""
+    """Whether the user passed one of these flags, with its value attached or as the next argument."""
     return any(one == flag or one.startswith(flag + "=") for one in arguments for flag in flags)

@@ -1,7 +1,7 @@
 """Call frame information: locates the caller of a piece of code, and its registers.
 
-pyelftools reads what .eh_frame says of one function and the DWARF expressions in it; what is here picks the row of a
-place in the code and computes expressions, as the DWARF standard (version 4, sections 2.5 and 6.4) describes them.
+pyelftools reads what .eh_frame says of one function and the DWARF expressions in it; this module picks the row for a place in the
+code and evaluates expressions, as described in the DWARF standard (version 4, sections 2.5 and 6.4).
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def row_at(cie: bytes, fde: bytes, address: int, pc: int) -> UnwindRow:
     """The row in effect at `pc`, from the entries of .eh_frame that describe one function.
 
     Args:
-        cie: what several functions share, with its length.
-        fde: what describes the function, with its length.
+        cie: the entry shared by several functions, with its length.
+        fde: the entry of the function, with its length.
         address: where `fde` is in memory.
-        pc: where in the function.
+        pc: the address within the function.
 
     Raises:
         CfiError: when they are damaged or do not cover `pc`.
@@ -112,7 +112,7 @@ def evaluate(expression: Expression, registers: dict[int, int], memory: Memory, 
     """Value of a DWARF expression; `first` is the initial stack.
 
     Raises:
-        CfiError: when it is damaged, reads memory that is not there or uses an operation that frames do not need.
+        CfiError: when it is damaged, reads unavailable memory, or uses an operation that frames do not need.
     """
     stack = list(first)
     try:
@@ -160,7 +160,7 @@ def word(memory: Memory, address: int) -> int:
     """Eight bytes of the process as a number.
 
     Raises:
-        CfiError: when they are not there.
+        CfiError: when they cannot be read.
     """
     data = memory(address, 8)
     if data is None or len(data) < 8:

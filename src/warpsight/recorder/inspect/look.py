@@ -1,4 +1,4 @@
-"""Inspects other processes from a helper process, so that a failure does not harm this one, and its time is bounded."""
+"""Inspects other processes from a helper process, so that failures do not harm this one and the time is bounded."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def look(pids: Iterable[int], seconds: float) -> list[dict[str, Any]]:
 
 
 def waits(processes: Iterable[dict[str, Any]]) -> Iterator[_HostWait]:
-    """The threads among them that wait for the device."""
+    """The threads of some processes that wait for the device."""
     for process in processes:
         for thread in process["threads"]:
             if thread["name"].startswith(_SERVANTS):

@@ -59,7 +59,7 @@ class ElfImage:
     """One ELF image: a file, or the bytes of the vdso.
 
     Raises:
-        OSError, ValueError: when it cannot be read or is no 64-bit ELF file.
+        OSError, ValueError: when it cannot be read or is not a 64-bit ELF file.
     """
 
     def __init__(self, source: Path | bytes) -> None:
@@ -153,7 +153,7 @@ class ElfImage:
         """The unwinding rule for a virtual address of the file.
 
         Raises:
-            CfiError: when the file does not say.
+            CfiError: when the file has none.
         """
         if pc not in self._rows:  # threads have most of their frames in common
             starts, places = self._table

@@ -1,7 +1,7 @@
 """Native stacks of another process's threads, without a debugger.
 
 A thread is stopped only while its registers and the top of its stack are copied, well under a millisecond; the copy is
-unwound afterwards with the call frame information of the mapped files. x86-64 only so far.
+unwound afterwards with the call frame information of the mapped files. Only x86-64 is supported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The current state of a running recording, read from the segments that its drainer writes: for `top`.
 
-Nothing is asked of the recording and nothing is changed: segment files are append-only, and those the converter has taken
-are gone, so each look reads what is new in what is still there. Rows arrive a moment after they happened (the GPU's own
-buffers are handed over a few times a second), so rates are of a window that ends a little before now.
+The recording is neither queried nor changed. Segment files are append-only, and the converter deletes those it has taken, so each
+look reads the new part of the remaining files. Rows arrive a moment late (the GPU's own buffers are handed over a few times a
+second), so rates cover a window that ends slightly before now.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Snapshot:
 
     Attributes:
         folder: The recording.
-        recording: It still runs.
-        elapsed_s: Since it began.
+        recording: Whether it still runs.
+        elapsed_s: Seconds since it began.
         window_s: Length of the window.
         processes: Process ids seen.
         launches: Launches per second.
@@ -83,12 +83,12 @@ class Snapshot:
         copies: Copies and sets per second.
         copied: Bytes copied and set per second.
         busy: Device → share of the window in which it worked.
-        recent: The same, of the time since the look before.
-        top: Kernels with most time.
-        stacks: The code that launched the GPU work: stacks that end in the kernel or copy, those with most time.
-        samples: Where the host's threads were: stacks that end in running or waiting, those with most samples.
+        recent: The same for the time since the previous look.
+        top: Kernels with the most time.
+        stacks: The code that launched the GPU work: stacks that end in the kernel or copy, those with the most time.
+        samples: Where the host's threads were: stacks that end in running or waiting, those with the most samples.
         counters: Latest readings.
-        lost: (count, who and why), since this looked first, with what the recording had noted before.
+        lost: (count, who and why) since the first look, and losses noted before.
     """
 
     folder: str

@@ -20,9 +20,9 @@ class TopStack:
     """One stack in the window.
 
     Attributes:
-        frames: Outermost first; the last is the kernel or copy that was asked for, or `running` or `waiting` of a sample.
+        frames: Outermost first; the last is the launched kernel or copy, or `running` or `waiting` for a sample.
         weight: Time on the GPU in ns, or samples.
-        share: Of all stacks' weight, 0 to 1.
+        share: Share of the weight of all stacks, 0 to 1.
     """
 
     frames: tuple[str, ...]
@@ -38,11 +38,11 @@ class LiveStacks:
     _callers: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def add_frames(self, rows: Array) -> None:
-        """Take up `Frame` rows."""
+        """Add `Frame` rows."""
         self._frames.update(zip(rows["id"].tolist(), _tuples(rows, "function", "file", "line"), strict=True))
 
     def add_stacks(self, rows: Array) -> None:
-        """Take up `Stack` rows."""
+        """Add `Stack` rows."""
         self._callers.update(zip(rows["id"].tolist(), _tuples(rows, "parent", "frame"), strict=True))
 
     def frames(self, stack: int, texts: Mapping[int, str]) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ def grouped(columns: Sequence[Array], weight: Array) -> list[tuple[tuple[int, ..
 
 
 def heaviest(found: Iterable[tuple[tuple[str, ...], int]], most: int) -> tuple[TopStack, ...]:
-    """Equal stacks of several processes merged, the heaviest first."""
+    """Merge equal stacks of several processes, the heaviest first."""
     merged: dict[tuple[str, ...], int] = {}
     for frames, weight in found:
         merged[frames] = merged.get(frames, 0) + weight

@@ -36,8 +36,7 @@ def read(environment: Mapping[str, str], folder: Path) -> Config:
     """The configuration for a recording that is started in `folder`.
 
     Raises:
-        UsageError: for a file that is not TOML, a key that is not an option or not in the table, or a file that is named and
-            absent.
+        UsageError: for a file that is not TOML, an unknown key or table, or a named file that does not exist.
     """
     named = environment.get(VARIABLE, "")
     if named == "off":
@@ -99,7 +98,7 @@ def _check_tables(path: Path, content: Mapping[str, Any], table: str) -> None:
     """Refuse what stands beside the table: it would be ignored."""
     for name in content:
         if name != "record":
-            known = _named(name)
+            known = _key_of(name)
             what = (
                 f"{known} belongs" if known else f"there is no {name!r}: options of `warpsight record` belong"
             )
@@ -110,12 +109,12 @@ def _check_keys(path: Path, table: Mapping[str, Any]) -> None:
     known = keys()
     for name in table:
         if name not in known:
-            near = [_named(name)] if _named(name) else get_close_matches(name.replace("-", "_"), known, n=1)
+            near = [_key_of(name)] if _key_of(name) else get_close_matches(name.replace("-", "_"), known, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; options: {', '.join(known)}"
             raise UsageError(f"{path}: there is no option {name!r}{hint}")
 
 
-def _named(name: str) -> str:
+def _key_of(name: str) -> str:
     """The key of an option that is spelled so as a key or on the command line, or ""."""
     wanted = name.replace("_", "-")
     for key in keys():

@@ -1,4 +1,4 @@
-"""The user's options, and where each was given: on the command line, else by a variable, else in a configuration file."""
+"""The user's options and where each was given: on the command line, otherwise in a variable, or else in a configuration file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Given:
         return self.sources.get(name) == COMMAND_LINE
 
     def without(self, names: Iterable[str]) -> Given:
-        """The same without these options."""
+        """The given options without these."""
         left = {name: value for name, value in self.values.items() if name not in set(names)}
         return Given(left, {name: self.sources[name] for name in left}, self.file)
 
@@ -52,7 +52,7 @@ def gather(command_line: Mapping[str, Any], environment: Mapping[str, str], fold
     """Options of `record` from the parsed command line (None: not given), the environment, and a file.
 
     Raises:
-        UsageError: for a value that an option does not take, with where it comes from.
+        UsageError: for a value that an option does not accept; the message says where it comes from.
     """
     config = config_file.read(environment, folder)
     values: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def _of_command_line(option: Option, value: bool | str | Sequence[str]) -> objec
     """A value as the parser passes it: a switch, a string, or several strings.
 
     Raises:
-        UsageError: naming the option and what it takes.
+        UsageError: for an invalid value; the message names the option and what it accepts.
     """
     if isinstance(value, bool):
         return value

@@ -14,7 +14,7 @@ def text(option: Option) -> str:
 
 
 def marked(option: Option) -> str:
-    """The same with placeholders for names that take time to find."""
+    """An option's description with placeholders for names that are slow to find."""
     return f"{option.help.removesuffix('.')} {{{option.name}}}." if option.listed else option.help
 
 

@@ -1,4 +1,4 @@
-"""What options left out of a recording, or could not record, in words, so that the trace explains its gaps."""
+"""Describes what options left out of a recording or could not record, so that the trace explains its gaps."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def left_out(settings: Settings, began: int, ended: int, full: int | None) -> li
     """A sentence for each option that left something out.
 
     Args:
-        settings: what the recording was made with
-        began: when it began to count `--delay` and `--for`, ns of CLOCK_MONOTONIC
-        ended: when the program had ended
-        full: when `--max-size` was reached, None when it was not
+        settings: the settings of the recording.
+        began: when `--delay` and `--for` began to count, ns of CLOCK_MONOTONIC.
+        ended: when the program had ended.
+        full: when `--max-size` was reached, or None.
     """
     length = (ended - began) / 1e9
     delay, duration = settings.delay, settings.duration
@@ -45,4 +45,4 @@ def of_cuda_alone(settings: Settings) -> str:
         and getattr(settings, option.name) not in (option.default, "off")
     ]  # fmt: skip
     asked += [f"--trace {kind}" for kind in _CUDA_KINDS if kind in settings.trace]
-    return f"only CUDA has {', '.join(asked)}: the program used OpenCL alone" if asked else ""
+    return f"only CUDA has {', '.join(asked)}: the program used only OpenCL" if asked else ""

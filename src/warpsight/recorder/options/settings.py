@@ -24,7 +24,7 @@ class Settings(RecordingValues):
         """Refuse values that the recorder cannot use, or that contradict each other.
 
         Raises:
-            UsageError: naming the option and what it takes.
+            UsageError: for an invalid value; the message names the option and what it accepts.
         """
         for option in _ROWS:
             value = option_values.checked(option, getattr(self, option.name))
@@ -59,7 +59,7 @@ class Settings(RecordingValues):
         samples = "--pc-sampling" if self.pc_sampling else ""
         given = [flag for flag in (counts, metrics, samples) if flag]
         if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} need the same counters of the GPU: give one at a time")
+            raise UsageError(f"{' and '.join(given)} need the same GPU counters: give one at a time")
 
     def _check_backend(self) -> None:
         """Refuse options that the backend's recorder would ignore."""
@@ -88,7 +88,7 @@ class Settings(RecordingValues):
         """Settings from keyword arguments, as accepted by `ws.record`.
 
         Raises:
-            UsageError: for an option that does not exist, or a value it does not take.
+            UsageError: for an unknown option, or a value that it does not accept.
         """
         return cls(**keyword_values(given, options.RECORDING))
 
@@ -119,7 +119,7 @@ def keyword_values(given: Mapping[str, Any], *scopes: str) -> dict[str, Any]:
     """Checked values of keyword arguments that options of these scopes have.
 
     Raises:
-        UsageError: for an option that does not exist, or a value it does not take.
+        UsageError: for an unknown option, or a value that it does not accept.
     """
     known = {option.name: option for option in options.of_scope(*scopes)}
     for name in given:

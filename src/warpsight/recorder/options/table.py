@@ -112,7 +112,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("path", PATH, None, "Folder to write.", COMMON, COMMAND, ("-o", "--output"), "WARPSIGHT_OUTPUT",
            shown="PROGRAM.warp", metavar="FOLDER"),
     Option("force", SWITCH, False, "Replace an existing trace.", COMMON, COMMAND, ("-f", "--force"), in_file=False),
-    Option("duration", NUMBER, 0.0, "Stop recording after this many seconds; the program goes on.", COMMON,
+    Option("duration", NUMBER, 0.0, "Stop recording after this many seconds; the program continues.", COMMON,
            flags=("--for", "--duration"), variable="WARPSIGHT_FOR", bounds=(0, 1e9), metavar="S", shown="no end"),
     Option("delay", NUMBER, 0.0, "Start recording after this many seconds.", COMMON, bounds=(0, 1e9), metavar="S"),
     Option("on_trigger", SWITCH, False, "Wait for `warpsight cluster trigger` before recording.", COMMON),
@@ -169,7 +169,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("opencl_profiling", CHOICE, "on", "off: record only the host side of OpenCL.", choices=("on", "off"),
            reader=PROCESS, backends=("opencl",), native="opencl_profiling"),
     # Cost and size
-    Option("max_size", WHOLE, 0, "Stop recording at this trace size; the program goes on.", COST,
+    Option("max_size", WHOLE, 0, "Stop recording at this trace size; the program continues.", COST,
            bounds=(0, 1e9), metavar="MB", shown="no limit"),
     Option("stack_depth", WHOLE, 128, "Frames per stack; deeper stacks lose their outermost frames.", COST,
            bounds=(1, 4096), metavar="FRAMES", reader=PROCESS, native="stack_depth", native_type="int"),
@@ -195,8 +195,8 @@ OPTIONS: tuple[Option, ...] = (
     # Output
     Option("export", TEXT, "", "Also export the trace in this format.", OUTPUT, COMMAND,
            metavar="FORMAT"),
-    Option("capsule", TEXT, "", "Also cut step:N (of ws.step()), frame:N (of ws.capture_frame()) or the first step after a "
-           "trigger, or what hangs, out of the program, to run again: NAME.capsule.", OUTPUT, COMMAND,
+    Option("capsule", TEXT, "", "Also cut out work to run again, as NAME.capsule: step:N (of ws.step()), frame:N (of "
+           "ws.capture_frame()), or trigger (the first step after one, or what hangs).", OUTPUT, COMMAND,
            metavar="step:N|frame:N|trigger", variable="-", backends=("cuda",)),
     Option("strict", SWITCH, False, "Exit with 3 instead of 0 when data was lost.", OUTPUT, COMMAND),
     Option("kernel_log", TEXT, "", "Also write a JSON line per kernel to this file while the program runs.", OUTPUT,

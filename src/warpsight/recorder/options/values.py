@@ -19,11 +19,11 @@ def of_text(option: Option, text: str) -> Any:
     """Parse a value from the command line or an environment variable.
 
     Raises:
-        UsageError: naming the option and what it takes.
+        UsageError: for an invalid value; the message names the option and what it accepts.
     """
     if option.type == options.SWITCH:
         if text.strip().lower() not in (*_TRUE, *_FALSE):
-            raise UsageError(f"{option.flag} is on or off, not {text!r}")
+            raise UsageError(f"{option.flag} must be on or off, not {text!r}")
         return text.strip().lower() in _TRUE
     if option.type in (options.WHOLE, options.NUMBER):
         return checked(option, _number(option, text))
@@ -36,7 +36,7 @@ def of_texts(option: Option, texts: Sequence[str]) -> tuple[str, ...]:
     """The value of an option that may be repeated.
 
     Raises:
-        UsageError: naming the option and what it takes.
+        UsageError: for an invalid value; the message names the option and what it accepts.
     """
     value: tuple[str, ...] = checked(option, tuple(part for text in texts for part in split(option, text)))
     return value
@@ -46,7 +46,7 @@ def of_value(option: Option, value: object) -> object:
     """Check a value given in Python or in a configuration file. A list may be a string; a number may not.
 
     Raises:
-        UsageError: naming the option and what it takes.
+        UsageError: for an invalid value; the message names the option and what it accepts.
     """
     if option.type == options.TEXTS:
         value = split(option, value) if isinstance(value, str) else value
@@ -62,25 +62,25 @@ def of_value(option: Option, value: object) -> object:
 
 
 def checked(option: Option, value: object) -> Any:
-    """The value, if the option accepts it; `api` in the form that recorders read.
+    """Check that an option accepts a value and return it; `api` is returned in the form that recorders read.
 
     Raises:
-        UsageError: naming the option, what it takes, and what may have been meant.
+        UsageError: for an invalid value; the message names the option, what it accepts, and similar values.
     """
     if option.type == options.CHOICE:
         if value not in option.choices:
             raise UsageError(
-                f"{option.flag} is one of {', '.join(option.choices)}, not {value!r}{_meant(value, option.choices)}"
+                f"{option.flag} must be one of {', '.join(option.choices)}, not {value!r}{_meant(value, option.choices)}"
             )
     elif option.type == options.SWITCH:
         if not isinstance(value, bool):
-            raise UsageError(f"{option.name} is True or False, not {value!r}")
+            raise UsageError(f"{option.name} must be True or False, not {value!r}")
     elif option.type in (options.WHOLE, options.NUMBER):
         _check_number(option, value)
     elif option.type == options.TEXTS:
         _check_texts(option, value)
     elif not isinstance(value, Path if option.type == options.PATH else str):
-        raise UsageError(f"{option.flag} is a {option.type}, not {value!r}")
+        raise UsageError(f"{option.flag} must be a {option.type}, not {value!r}")
     check = _CHECKS.get(option.name)
     return value if check is None else check(value)
 
@@ -122,9 +122,9 @@ def _check_number(option: Option, value: object) -> None:
     least, most = option.bounds or (float("-inf"), float("inf"))
     between = f"from {least:,.0f} to {most:,.0f}" + "".join(f" or {word}" for word, _ in option.words)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or (whole and value % 1):
-        raise UsageError(f"{option.flag} is a {whole}number {between}, not {value!r}")
+        raise UsageError(f"{option.flag} must be a {whole}number {between}, not {value!r}")
     if not least <= value <= most:
-        raise UsageError(f"{option.flag} is a {whole}number {between}, not {value:,}")
+        raise UsageError(f"{option.flag} must be a {whole}number {between}, not {value:,}")
 
 
 def _check_texts(option: Option, value: object) -> None:
@@ -159,7 +159,7 @@ def _check_backend(value: str) -> str:
 
     if value not in ("auto", *registry.CORE) and value not in (known := registry.recording()):
         names = ("auto", *known)
-        raise UsageError(f"--backend is one of {', '.join(names)}, not {value!r}{_meant(value, names)}")
+        raise UsageError(f"--backend must be one of {', '.join(names)}, not {value!r}{_meant(value, names)}")
     return value
 
 
@@ -169,7 +169,7 @@ def _check_api(value: str) -> str:
 
     for pattern in patterns.unknown(value):
         if pattern in patterns.WORDS:
-            raise UsageError(f"--api {pattern} stands alone, not beside names: {value!r}")
+            raise UsageError(f"--api {pattern} cannot be combined with names: {value!r}")
         near = patterns.near(pattern)
         hint = f"; did you mean {' or '.join(near)}?" if near else f"; words: {', '.join(patterns.WORDS)}"
         raise UsageError(f"--api {pattern!r} matches no function of any API that is recorded{hint}")

@@ -1,1 +1,1 @@
-"""The flight recorder: the last seconds of everything in bounded memory and disk, written out when something triggers."""
+"""The flight recorder: the last seconds of everything in bounded memory and disk, written out on a trigger."""

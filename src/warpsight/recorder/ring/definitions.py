@@ -1,9 +1,8 @@
 """Definition segments of a ring, merged: they outlive the events that refer to them but must not grow without bound.
 
-A definition file holds blocks of which most were written again later, with more rows, while they were open: only the
-longest version of each counts. Texts of events that came once (ids from :data:`ONCE` on, see native/ring/intern.cpp)
-go when no event of the window can refer to them any more; everything else is kept, and bounded by what the program is
-made of: its kernels, functions, lines, threads.
+Most blocks in a definition file were written again later, with more rows, while they were open; only the longest version of each
+counts. Texts of events that occurred once (ids from :data:`ONCE` on, see native/ring/intern.cpp) are dropped once no event of the
+window can refer to them. Everything else is kept, and bounded by the program's kernels, functions, lines and threads.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _FIXED = struct.Struct("<2I")
 def groups(files: list[Path], old: float, bucket: float, now: float) -> Iterator[tuple[list[Path], bool]]:
     """Which files to merge, and whether once-texts are dropped: all from before `old`, and young ones by `bucket` seconds.
 
-    Times as of time.time(). Young files are merged only with their neighbors: a file is as old as its youngest
-    part, and must become old some time.
+    Times are those of time.time(). Young files are merged only with their neighbors, because a file is as old as its youngest
+    part and must become old eventually.
     """
     ages = {path: path.stat().st_mtime for path in files}
     done = [path for path in files if ages[path] < old]
@@ -48,7 +47,7 @@ def merge(files: list[Path], *, drop_once: bool) -> None:
     """Replace closed definition files by one with the same blocks, under the first one's name.
 
     Raises:
-        OSError: when the new file cannot be written; the old ones are as before.
+        OSError: when the new file cannot be written; the old ones stay unchanged.
     """
     newest: dict[tuple[int, int], tuple[bytes, Block]] = {}
     for path in files:

@@ -37,7 +37,7 @@ class Outstanding:
 
 
 class Progress:
-    """Follows one process. Lost records do no harm: work before a completed kernel of its stream has completed."""
+    """Follows one process. Lost records do no harm, because work before a completed kernel of its stream has completed, too."""
 
     def __init__(self) -> None:
         self._session = -1

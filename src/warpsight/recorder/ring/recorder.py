@@ -61,7 +61,7 @@ class Trigger:
 
 
 class RingRecorder:
-    """Threads: one reads closed segments, one writes traces. Both end with :meth:`stop`."""
+    """One thread reads closed segments, another writes traces. Both end with :meth:`stop`."""
 
     def __init__(self, folder: Path, loop: DrainLoop, store: RingStore, own: OwnRows, triggers: Triggers, after_s: float,
                  describe: Callable[[], dict[str, Any]]) -> None:  # fmt: skip
@@ -137,7 +137,7 @@ class RingRecorder:
                 hung: Mapping[int, progress.Outstanding] | None = None) -> Trigger:  # fmt: skip
         """Request a trace of the window before now (or `at`, ns); it is being written when this returns.
 
-        Automatic triggers of one window give one trace, and :data:`MOST_AUTOMATIC` in all.
+        Automatic triggers give one trace per window, and at most :data:`MOST_AUTOMATIC` in all.
         """
         one = Trigger(reason, at or time.monotonic_ns(), automatic)
         if (tell := self.on_trigger) is not None:
@@ -157,7 +157,7 @@ class RingRecorder:
         return one
 
     def settle(self, seconds: float) -> bool:
-        """Wait until everything that was closed earlier has been examined."""
+        """Wait until all segments closed so far have been examined."""
         seen = threading.Event()
         self._closed.put(seen)
         return seen.wait(seconds)

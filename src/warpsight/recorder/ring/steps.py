@@ -42,7 +42,7 @@ class _Series:
 
 
 class SlowSteps:
-    """Follows the steps of all processes. `factor`: how many medians are too long; `pattern`: which ranges."""
+    """Follows the steps of all processes. `factor`: multiple of the median that is too long; `pattern`: the ranges to follow."""
 
     def __init__(self, factor: float, pattern: str) -> None:
         self._factor = factor

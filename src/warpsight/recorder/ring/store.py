@@ -1,9 +1,8 @@
 """The ring on disk: segments that leave the window are deleted, definitions stay and are compacted.
 
-The drainer writes the same segment files as any recording. Nothing converts them; once a second those that were
-closed longer ago than the window reaches are removed, so what is on disk is what happened last. A trigger links the
-files of the window into a new folder (:mod:`warpsight.recorder.ring.snapshot`), which costs no copy and frees the ring
-from waiting for the conversion.
+The drainer writes the same segment files as any recording. Nothing converts them. Once a second, those closed before the window
+are removed, so the disk holds only what happened last. A trigger links the files of the window into a new folder
+(:mod:`warpsight.recorder.ring.snapshot`), which costs no copy and frees the ring from waiting for the conversion.
 """
 
 from __future__ import annotations
@@ -135,7 +134,7 @@ class RingStore:
         return sorted(arena.glob("definitions-*.seg"))
 
     def steady(self) -> threading.Lock:
-        """Held while the definition files must not change."""
+        """Keep the definition files unchanged inside the block."""
         return self._files
 
     def _drop(self, one: Closed) -> None:

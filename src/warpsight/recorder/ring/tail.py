@@ -57,7 +57,7 @@ class Tail:
         return [self._read_arena(name, some) for name, some in by_arena.items()]
 
     def forget(self, arena: str) -> None:
-        """A process has ended."""
+        """Forget a process that has ended."""
         self.arenas.pop(arena, None)
 
     def _read_arena(self, name: str, closed: list[Closed]) -> News:

@@ -1,4 +1,4 @@
-"""Which events write a trace of the window: `--trigger crash,hang=60s,slow-step=3,nccl`, and those always armed."""
+"""The events that write a trace of the window: those of `--trigger crash,hang=60s,slow-step=3,nccl`, and those always armed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def parse(items: tuple[str, ...]) -> Triggers:
     """Parse `--trigger`; by default crash and nccl. `slow-step=3:forward*` names the ranges that are steps.
 
     Raises:
-        UsageError: for a trigger that does not exist or a number that makes no sense.
+        UsageError: for an unknown trigger or an invalid number.
     """
     if not items:
         return Triggers(crash=True, nccl=True)
@@ -38,7 +38,7 @@ def parse(items: tuple[str, ...]) -> Triggers:
         if name == "none" and not value:
             continue
         if name not in KINDS:
-            raise UsageError(f"--trigger is one of {', '.join(KINDS)} or none, not {item!r}")
+            raise UsageError(f"--trigger must be one of {', '.join(KINDS)} or none, not {item!r}")
         if name in ("crash", "nccl"):
             if value:
                 raise UsageError(f"--trigger {name} takes no value, not {item!r}")
@@ -60,5 +60,5 @@ def _number(text: str, default: float, least: float, item: str) -> float:
     except ValueError:
         raise UsageError(f"--trigger {item!r}: {text!r} is not a number") from None
     if not least <= value < 1e9:
-        raise UsageError(f"--trigger {item!r}: the number is {least:g} at least")
+        raise UsageError(f"--trigger {item!r}: the number must be at least {least:g}")
     return value

@@ -48,7 +48,7 @@ Reader = Callable[[], list[_Value]]
 
 
 class GpuReaders:
-    """The readers of one GPU. Unsupported readers are tried once, failing ones a few times."""
+    """The readers of one GPU. Unsupported readers are tried once, failing readers a few times."""
 
     def __init__(self, nvml: ModuleType, index: int, handle: object, wanted: Callable[[str], bool]) -> None:
         self.index = index
@@ -75,7 +75,7 @@ class GpuReaders:
             yield from (v for v in values if self._wanted(v.name))
 
     def close(self) -> None:
-        """Give back what GPM holds."""
+        """Release GPM's resources."""
         if self._gpm is not None:
             self._gpm.close()
 

@@ -21,7 +21,7 @@ _ADAPT_S = 1.0
 
 
 class HostSampler:
-    """A thread that samples every connected process. Recording never depends on it: every failure only costs samples."""
+    """A thread that samples every connected process. Recording does not depend on it: a failure costs only samples."""
 
     def __init__(self, rows: OwnRows, loop: DrainLoop, hz: float, *, ranged: bool) -> None:
         """`ranged`: only while a process records, which its own range decides (--capture-range)."""

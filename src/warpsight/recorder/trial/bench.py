@@ -53,8 +53,8 @@ class Bench:
     """A recording of `launches` launches, and the cost per launch in ns.
 
     `bare_ns`, `without_stacks_ns` and `with_stacks_ns` are the time the program needed to issue one launch: lower quartiles over
-    turns, on average over sets of programs. `launch_cost_ns` and `stack_cost_ns` are what recording a launch and its stack add to
-    it; None where that is less than the uncertainty (95%) beside it.
+    turns, averaged over sets of programs. `launch_cost_ns` and `stack_cost_ns` are the added cost of recording a launch and its
+    stack; None if that is less than its uncertainty (95%).
     """
 
     platform: str
@@ -92,7 +92,7 @@ def program(platform: str, launches: int | None) -> list[str]:
 def run(platform: str, launches: int, stacks: str = "python", turns: int = TURNS) -> Bench:
     """Run the workload bare, recorded without stacks, and recorded with stacks: `python`, `native` or `both`.
 
-    The three programs live at the same time and launch in turns, so that all meet the same machine; five such sets follow one
+    The three programs run at the same time and launch in turns, so that all see the same machine. Five such sets follow one
     another.
 
     Raises:
@@ -155,10 +155,11 @@ def _set(platform: str, launches: int, stacks: str, turns: int) -> _Set:
 
 
 def cost(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> tuple[float | None, float]:
-    """How much longer turns after took than turns before, by the lower quartiles of each set, and the confidence.
+    """How much longer turns after took than turns before, by the lower quartiles of each set, and the uncertainty.
 
-    The first is None where it is less than the second. That comes from how sets differ: where programs are in memory, and on
-    which processors, makes more of a difference than turns of one set show. Of a single set, resampled pairs of turns give it.
+    The first is None if it is less than the second. The uncertainty comes from differences between sets, because the
+    programs' places in memory and their processors matter more than the turns of one set show. For a single set, it comes from
+    resampled pairs of turns.
     """
     found = _quartiles(after) - _quartiles(before)
     if len(found) > 1:

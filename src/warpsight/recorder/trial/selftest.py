@@ -151,7 +151,7 @@ def _own_events() -> str:
             found = trace.sql("SELECT (SELECT count(*) FROM user_event WHERE kind = 'selftest'), "
                               "(SELECT count(*) FROM counter WHERE name = 'c')").fetchall()[0]  # fmt: skip
     if found != (9, 9):
-        raise WarpsightError(f"of 9 events and 9 counter values {found[0]} and {found[1]} were recorded")
+        raise WarpsightError(f"{found[0]} of 9 events and {found[1]} of 9 counter values were recorded")
     return "9 events and 9 counter values of a program without a GPU"
 
 

@@ -1,6 +1,6 @@
 """GPU core dumps: arming them, finding the driver's pipe in a process, requesting a dump, detecting when it is complete.
 
-Variables, defaults and the meaning of the flags: CUDA-GDB's documentation and cuda.h (CUcoredumpSettings).
+Variables, defaults and flags are described in CUDA-GDB's documentation and cuda.h (CUcoredumpSettings).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def arm(base: Mapping[str, str], folder: Path, memory: str, *, on_request: bool)
     """Variables that direct a program's dumps to `folder`. Values set by the user take precedence.
 
     Raises:
-        UsageError: for a template in the folder's own name: the driver would make neither folder nor file.
-        WarpsightError: when there is no room for a dump.
+        UsageError: for a template in the folder's own name, for which the driver would create neither folder nor file.
+        WarpsightError: when there is no disk space for a dump.
     """
     if "%" in str(folder):
         raise UsageError(f"--dump-dir {folder}: the driver would take the % in it as a template")
@@ -75,7 +75,7 @@ def arm(base: Mapping[str, str], folder: Path, memory: str, *, on_request: bool)
 def preload(base: Mapping[str, str]) -> dict[str, str]:
     """The variable that makes launches be recorded without CUPTI; empty if this installation lacks the library.
 
-    The driver refuses core dumps to a process in which CUPTI is at work, and CUPTI is how everything else is recorded.
+    The driver takes no core dumps of a process that uses CUPTI, and everything else is recorded with CUPTI.
     """
     library = _native.library_path()
     path = library.with_name("libwarpsight_preload.so") if library is not None else None
@@ -108,7 +108,7 @@ def any_process(template: str) -> str:
 def pipe_of(pid: int) -> Path | None:
     """The pipe that the driver reads in a process, if this process can open it, or None.
 
-    By its descriptor: the name has the time in it, and somebody else may meanwhile have given it to another file.
+    It is opened through the process's descriptor, because its name contains a time and may meanwhile belong to another file.
     """
     names = _patterns(pid, _PIPE, _DEFAULT_PIPES)
     try:
@@ -133,7 +133,7 @@ def file_patterns(pid: int) -> list[str]:
 
 
 def existing(patterns: list[str]) -> list[Path]:
-    """The dumps that are there."""
+    """The dumps that exist."""
     return sorted(path for path in _existing(patterns) if path.is_file())
 
 
@@ -176,7 +176,7 @@ class CoreDump:
 def take(pid: int, seconds: float, say: Callable[[str], None]) -> CoreDump:
     """Ask the driver in a process for a dump and wait until it is complete. This kills the running kernels.
 
-    `say` gets the progress: the file's growth, since the driver's own lines go to the program's standard error.
+    `say` gets the progress as the file's growth, because the driver's own lines go to the program's standard error.
     """
     dump = CoreDump(pid)
     pipe = pipe_of(pid)
@@ -205,7 +205,7 @@ def _write_byte(pipe: Path) -> str:
         return f"{pipe} cannot be written: {(error.strerror or str(error)).lower()}"
     try:
         if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            return f"{pipe} is not a pipe any more"
+            return f"{pipe} is no longer a pipe"
         os.write(descriptor, b"1")
     except OSError as error:
         return f"{pipe} cannot be written: {(error.strerror or str(error)).lower()}"

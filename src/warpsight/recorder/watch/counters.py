@@ -1,4 +1,4 @@
-"""Device counters that do not move: the sign of a spinning kernel when no host thread can be seen waiting."""
+"""Device counters that do not move: the sign of a spinning kernel if no host thread is seen waiting."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""When a process is suspected of hanging: nothing completed for so long while work is outstanding.
+"""When a process is suspected of hanging: nothing completed for too long while work is outstanding.
 
-A kernel that runs very long looks the same from outside; the threshold is the user's word for too long.
+A very long kernel looks the same from outside, so the user sets the threshold.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class StallLimits:
-    """Seconds; 0 is off."""
+    """Limits in seconds; 0 is off."""
 
     hang_after: float = 60.0
     kernel_timeout: float = 0.0
@@ -78,8 +78,8 @@ def judge(watched: Watched, progress: Progress | None, limits: StallLimits, now:
 def quiet_since(watched: Watched, progress: Progress) -> float:
     """The time since which nothing has completed, or since which the process was unable to report.
 
-    By the times of the device, not of delivery: CUPTI keeps the records of completed kernels back while one of their
-    buffer has not completed, so what a forced flush brings may be old.
+    The device's times count, not those of delivery: CUPTI holds records of completed kernels back while one in the same buffer is
+    incomplete, so a forced flush may bring old records.
     """
     return max(progress.last_end / _NS, watched.since, watched.paused)
 

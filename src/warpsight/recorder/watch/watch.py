@@ -46,7 +46,7 @@ class WatchOptions:
 
 
 class Watch:
-    """A thread that runs alongside a launch. It calls `on_event` with everything gathered; `say` prints one line."""
+    """A thread that runs alongside a launch. It calls `on_event` with everything it gathered; `say` prints one line."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Watch:
             self._thread.join()
 
     def interrupt(self) -> None:
-        """Ctrl-C: the first reports a stuck program, the next one ends it."""
+        """Handle Ctrl-C: the first reports a stuck program, the next one ends it."""
         if self._reported_interrupt or (self._interrupted and self.events):
             self.end_tree("interrupted again")
         elif not self._interrupted:
@@ -170,7 +170,7 @@ class Watch:
         progress = self._progress(target.arena)
         completions = _shown(progress)
         if one.told_at is not None and completions != one.told_at and self._went_on(one, progress):
-            self._say(f"process {one.pid} went on: work has completed again")
+            self._say(f"process {one.pid} continued: work has completed again")
             one.told_at = None
         if now < one.inspect_after:
             return None

@@ -14,7 +14,7 @@ from warpsight.replay.capsule.store import Capsule
 
 @dataclass(frozen=True)
 class ListedOperation:
-    """One operation; `what`: a kernel's demangled name, or a description. Times in ns, 0 if unknown."""
+    """One operation; `what` is a kernel's demangled name or a description. Times in ns, 0 if unknown."""
 
     index: int
     kind: str
@@ -33,10 +33,10 @@ class Memory:
 
     Attributes:
         id: `a3`, or `g0` for a variable of a module.
-        name: of a variable. kind: malloc, pool, vmm, host, global or constant.
-        reached: why the capsule has it. maker, last_writer: calls before the range, where known.
-        stack: of the maker.
-        changed_bytes: how many bytes the range changed; None where contents before or after are missing.
+        name: name of a variable. kind: malloc, pool, vmm, host, global or constant.
+        reached: why it is in the capsule. maker, last_writer: the calls before the range that made and last wrote it, if known.
+        stack: host stack of the maker.
+        changed_bytes: how many bytes the range changed; None if contents before or after are missing.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Overview:
-    """A whole capsule; `memory_bytes` as the GPU had it, `disk_bytes` on disk."""
+    """A whole capsule; `memory_bytes` is its size in GPU memory, `disk_bytes` on disk."""
 
     path: str
     device: str

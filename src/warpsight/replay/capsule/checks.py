@@ -25,7 +25,7 @@ def check(manifest: m.Manifest) -> None:
     """Check everything that the types do not guarantee.
 
     Raises:
-        CapsuleError: with the first thing that is wrong.
+        CapsuleError: for an invalid manifest; the message gives the first problem.
     """
     problem = next(_problems(manifest), None)
     if problem:
@@ -36,7 +36,7 @@ def blobs(manifest: m.Manifest) -> dict[str, int]:
     """Every chunk of the capsule by hash, with its size in bytes.
 
     Raises:
-        CapsuleError: when contents are not as long as what they belong to, or one hash stands for two sizes.
+        CapsuleError: when contents have the wrong length, or one hash has two sizes.
     """
     found: dict[str, int] = {}
     for what, size, contents in _all_contents(manifest):
@@ -121,7 +121,7 @@ def _problems(manifest: m.Manifest) -> Iterator[str]:
     yield from _waits(manifest)
     for i, held in enumerate(manifest.globals):
         if held.module >= len(manifest.modules):
-            yield f"global {i} belongs to module {held.module}, which is not there"
+            yield f"global {i} belongs to module {held.module}, which does not exist"
         yield from _of_relocations(f"global {i}", held.relocations, held.size, manifest)
     for i, allocation in enumerate(manifest.allocations):
         yield from _of_relocations(f"allocation {i}", allocation.relocations, allocation.size, manifest)
@@ -164,7 +164,7 @@ def _of_relocations(
         if relocation.offset < end or relocation.offset + 8 > size:
             yield f"{what} has a relocation at {relocation.offset} of {size} bytes, or two of them overlap"
         if relocation.target >= len(manifest.globals):
-            yield f"{what} refers to global {relocation.target}, which is not there"
+            yield f"{what} refers to global {relocation.target}, which does not exist"
         elif relocation.addend > manifest.globals[relocation.target].size:
             yield f"{what} points beyond global {relocation.target}"
         end = relocation.offset + 8
@@ -172,7 +172,7 @@ def _of_relocations(
 
 def _of_function(i: int, function: m.Function, manifest: m.Manifest) -> Iterator[str]:
     if function.module >= len(manifest.modules):
-        yield f"function {i} belongs to module {function.module}, which is not there"
+        yield f"function {i} belongs to module {function.module}, which does not exist"
     end = 0
     for parameter in function.parameters:
         if parameter.offset < end or parameter.offset + parameter.size > m.PARAMETER_LIMIT:
@@ -187,24 +187,24 @@ def parameter_bytes(function: m.Function) -> int:
 
 def _of_operation(work: m.Operation, manifest: m.Manifest, memory: _Memory) -> Iterator[str]:
     if work.stream is not None and work.stream >= len(manifest.streams):
-        yield f"runs on stream {work.stream}, which is not there"
+        yield f"runs on stream {work.stream}, which does not exist"
     if isinstance(work, (m.EventRecord, m.EventWait, m.Synchronize)):
         if work.event is not None and work.event >= manifest.events:
-            yield f"uses event {work.event}, which is not there"
+            yield f"uses event {work.event}, which does not exist"
     elif isinstance(work, m.GraphLaunch):
         if work.graph >= len(manifest.graphs):
-            yield f"launches graph {work.graph}, which is not there"
+            yield f"launches graph {work.graph}, which does not exist"
     elif isinstance(work, m.Launch):
         yield from _of_launch(work, manifest)
     elif isinstance(work, m.Copy):
         yield from _of_copy(work, memory)
     elif not memory.holds(work.destination, _span(work.count * work.element, work.rows, work.pitch)):
-        yield f"fills {work.destination:#x}, which is not all in the capsule's memory"
+        yield f"fills {work.destination:#x}, which is not entirely in the capsule's memory"
 
 
 def _of_launch(launch: m.Launch, manifest: m.Manifest) -> Iterator[str]:
     if launch.function >= len(manifest.functions):
-        yield f"launches function {launch.function}, which is not there"
+        yield f"launches function {launch.function}, which does not exist"
         return
     size = parameter_bytes(manifest.functions[launch.function])
     if len(launch.parameters) != size:
@@ -229,7 +229,7 @@ def _of_copy(copy: m.Copy, memory: _Memory) -> Iterator[str]:
         yield "copies from the host and from the device"
     for address, pitch in ((copy.destination, copy.destination_pitch), (copy.source, copy.source_pitch)):
         if address is not None and not memory.holds(address, _span(copy.bytes, copy.rows, pitch)):
-            yield f"copies at {address:#x}, which is not all in the capsule's memory"
+            yield f"copies at {address:#x}, which is not entirely in the capsule's memory"
 
 
 def _span(row: int, rows: int, pitch: int) -> int:

@@ -61,7 +61,7 @@ def convert(
     """Make the capsule `out` of a process's log and data.
 
     Raises:
-        WarpsightError: with what the process could not cut out, or what the data lacks.
+        WarpsightError: when the process could not cut something out, or data is missing; the message says what.
     """
     _check_whole(log)
     writer = Writer(out, replace=replace)
@@ -85,11 +85,11 @@ def last_range(log: Sequence[Line]) -> Sequence[Line]:
 def _check_whole(log: Sequence[Line]) -> None:
     for line in log:
         if line["kind"] == "refused":  # after the work was cut out
-            raise WarpsightError(f"the capsule is not whole: {line['why']}")
+            raise WarpsightError(f"the capsule is incomplete: {line['why']}")
         if line["kind"] == "whole" and line["failed"]:
-            raise WarpsightError(f"the capsule is not whole: {line['failed']}")
+            raise WarpsightError(f"the capsule is incomplete: {line['failed']}")
     if not any(line["kind"] == "whole" for line in log):
-        raise WarpsightError("the capsule is not whole: the program ended before memory was written out")
+        raise WarpsightError("the capsule is incomplete: the program ended before memory was written out")
 
 
 class _Conversion:
@@ -207,7 +207,7 @@ class _Conversion:
         def one(at: int, length: int) -> str:
             chunk = os.pread(self._file, length, offset + at)
             if len(chunk) < length:
-                raise WarpsightError("the capsule is not whole: contents are missing")
+                raise WarpsightError("the capsule is incomplete: contents are missing")
             return put(chunk, at) if places else put(chunk)
 
         step = self._writer.chunk_bytes

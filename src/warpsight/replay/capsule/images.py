@@ -21,10 +21,10 @@ _SEGMENT_BYTES, _SEGMENT_SKIP = 56, 8
 
 
 def check(capsule: Path, number: int, module: m.LoadedModule, image: Array) -> None:
-    """Check that everything in an image lies in it.
+    """Check that an image refers only to data inside itself.
 
     Raises:
-        CapsuleError: when it does not.
+        CapsuleError: when it refers to data outside itself.
     """
     problem = {"cubin": _cubin, "ptx": _ptx, "fatbin": _fatbin}[module.kind](image)
     if problem:
@@ -40,17 +40,17 @@ def _cubin(image: Array) -> str:
         return elf.problems[0] if elf.problems else "it has no sections"
     held = elf.sections[~np.isin(elf.sections["type"], _WITHOUT_BYTES)]
     if _beyond(held["offset"], held["size"], len(image)):
-        return "a section lies outside of it"
+        return "a section lies outside it"
     header = image[:HEADER_SIZE].tobytes()
     begin = int.from_bytes(header[32:40], "little")
     size, count = (int.from_bytes(header[at : at + 2], "little") for at in (54, 56))
     if not count:
         return ""
     if size != _SEGMENT_BYTES or begin > len(image) or count * size > len(image) - begin:
-        return "its segments lie outside of it"
+        return "its segments lie outside it"
     table = image[begin : begin + count * size].reshape(count, size)[:, _SEGMENT_SKIP:40]
     segments = np.ascontiguousarray(table).view(_SEGMENT)
-    return "a segment lies outside of it" if _beyond(segments["offset"], segments["size"], len(image)) else ""
+    return "a segment lies outside it" if _beyond(segments["offset"], segments["size"], len(image)) else ""
 
 
 def _beyond(offsets: Array, sizes: Array, end: int) -> bool:
@@ -66,4 +66,8 @@ def _fatbin(image: Array) -> str:
         return "it is too short"
     head = np.frombuffer(image, _FATBIN, 1)[0]
     whole = int(head["header"]) + int(head["size"])
-    return "" if head["magic"] == _FATBIN_MAGIC and whole <= len(image) else "it is longer than it is"
+    return (
+        ""
+        if head["magic"] == _FATBIN_MAGIC and whole <= len(image)
+        else "its header gives more bytes than it has"
+    )

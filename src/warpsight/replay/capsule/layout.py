@@ -1,7 +1,7 @@
 """The memory of a capsule as a replay lays it out: ranges to reserve, and pieces with contents.
 
-Allocations share the driver's granules of 2 MiB, so ranges are rounded outwards and joined; contents come in the capsule's
-chunks. Offsets are into the data file, which holds every chunk once.
+Allocations share the driver's granules of 2 MiB, so ranges are rounded outwards and joined. Contents are in the capsule's chunks.
+Offsets are into the data file, which holds every chunk once.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class DataFile:
         return offset
 
     def zeros(self, size: int) -> int:
-        """A shared region of zeros that takes no disk space."""
+        """The offset of a shared region of zeros that takes no disk space."""
         if size > self._zeros[1]:
             self._zeros = (self.append(b""), size)
             self.file.truncate(self.size + size)
@@ -60,7 +60,7 @@ class DataFile:
         return self._zeros[0]
 
     def joined(self, contents: Sequence[str]) -> int:
-        """Write all of contents in one piece, however large."""
+        """Write all contents in one piece, whatever their size."""
         offset = self.append(b"")
         for chunk in self.capsule.chunks(contents):
             self.file.write(chunk)
@@ -86,7 +86,7 @@ def pieces(
 ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.int64]]:
     """Every chunk of every allocation by address, and the allocation that each belongs to.
 
-    `compared`: whether the contents after the last operation are those of the recording.
+    `compared` says whether the contents after the last operation should match the recording.
     """
     rows: list[tuple[int, int, int, int]] = []
     owners: list[int] = []

@@ -1,7 +1,7 @@
 """The contents of a capsule's file `capsule.json`.
 
 References between parts are positions in the manifest's lists. Addresses are those of the recorded process. Times are ns.
-The types bound single values; :mod:`warpsight.replay.capsule.checks` checks what is between them.
+The types bound single values; :mod:`warpsight.replay.capsule.checks` checks the relations between them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 class RecordedDevice(_Part, frozen=True):
-    """The recorded GPU; `driver`: its CUDA version, such as 13000; `limits`: of cuCtxGetLimit by number."""
+    """The recorded GPU; `driver`: its CUDA version, such as 13000; `limits`: those of cuCtxGetLimit, by number."""
 
     name: Text
     compute_capability: tuple[Small, Small]
@@ -82,7 +82,7 @@ class LoadedModule(_Part, frozen=True):
 
 
 class Global(_Part, frozen=True):
-    """A `__device__` or `__constant__` variable of a module, with contents where `--values` leaves them in."""
+    """A `__device__` or `__constant__` variable of a module, with contents unless `--values` leaves them out."""
 
     module: Index
     name: Name
@@ -102,7 +102,7 @@ class Parameter(_Part, frozen=True):
 
 
 class Function(_Part, frozen=True):
-    """A kernel; `name` is mangled; `attributes`: of cuFuncSetAttribute by CUfunction_attribute number, settable ones."""
+    """A kernel; `name` is mangled; `attributes`: settable ones of cuFuncSetAttribute, by CUfunction_attribute number."""
 
     module: Index
     name: Name
@@ -111,7 +111,7 @@ class Function(_Part, frozen=True):
 
 
 class RecordedCall(_Part, frozen=True):
-    """A call or operation of the recorded process: kind, time (ns since 1970), place; `sequence` counts them."""
+    """A call or operation of the recorded process: kind, time (ns since 1970), place; `sequence` is its number."""
 
     what: Text
     time: Count = 0
@@ -124,9 +124,9 @@ class Allocation(_Part, frozen=True):
 
     Attributes:
         kind: `malloc` (cuMemAlloc), `pool` (cuMemAllocAsync), `vmm` (cuMemMap), `host` (pinned host memory that kernels reach).
-        reached: why it is here, as "parameter at 16 of operation 0" or "allocation 3".
-        maker, last_writer: the calls, where known.
-        before, after: contents; None where they were left out. What is missing before is zeros in a replay.
+        reached: why it is here, such as "parameter at 16 of operation 0" or "allocation 3".
+        maker, last_writer: the calls that made and last wrote it, if known.
+        before, after: contents; None if left out. A replay starts with zeros for missing contents.
         relocations: words of `before` that hold addresses of module globals.
     """
 
@@ -173,10 +173,10 @@ class Launch(_Part, frozen=True, tag="launch"):
 
 
 class Copy(_Part, frozen=True, tag="copy"):
-    """A copy of `rows` rows of `bytes` bytes. `host`: the bytes that came from the host, packed, when `source` is None.
+    """A copy of `rows` rows of `bytes` bytes. `host` has the bytes from the host, packed, if `source` is None.
 
-    `destination` None: to the host. `pinned`: the host's side was pinned memory. Addresses are of allocations or globals of the
-    capsule.
+    A `destination` of None means the host. `pinned`: the host's memory was pinned. Addresses belong to allocations or globals of
+    the capsule.
     """
 
     stream: Index
@@ -208,7 +208,7 @@ class Set(_Part, frozen=True, tag="set"):
 
 
 class EventRecord(_Part, frozen=True, tag="record"):
-    """`events` are numbered by first use."""
+    """An event is recorded into a stream; events are numbered by first use."""
 
     stream: Index
     event: Index
@@ -232,9 +232,9 @@ class Synchronize(_Part, frozen=True, tag="synchronize"):
 
 
 class GraphNode(_Part, frozen=True):
-    """A node of a graph in topological order: `after` are positions of earlier nodes; without `work` it is an empty node.
+    """A node of a graph in topological order: `after` has positions of earlier nodes; without `work` it is an empty node.
 
-    The streams of `work` mean nothing.
+    The streams of `work` have no meaning.
     """
 
     work: Launch | Copy | Set | None = None
@@ -264,10 +264,10 @@ class Manifest(_Part, frozen=True):
     """The whole of `capsule.json`.
 
     Attributes:
-        chunk_bytes: what contents are cut into.
-        values: what became of contents: `all` are there; `none`; `zeros` and `random` are in their place, except for words
-            that hold addresses of the capsule's memory. Only `all` has contents `after`.
-        events: how many there are. incomplete: what the capsule lacks, in words; a replay may differ for it.
+        chunk_bytes: size of the chunks of contents.
+        values: which contents are kept: `all`; `none`; or `zeros` or `random` replace them, except for words that hold addresses
+            of the capsule's memory. Only `all` has contents `after`.
+        events: number of events. incomplete: what the capsule lacks, in words; a replay may differ because of it.
         allocations: by address, without overlap. operations: in the order of their calls.
     """
 

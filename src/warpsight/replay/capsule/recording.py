@@ -1,8 +1,8 @@
 """Runs a program to cut work out of it, and reads its processes' output: a line of JSON per part, and bytes.
 
 The launcher starts the program with a library of ours as CUDA_INJECTION64_PATH. In each process that uses a GPU it follows the
-driver's calls, holds the program at the chosen work, copies memory before and after it, and writes the folder that
-:mod:`~warpsight.replay.capsule.conversion` makes a capsule of. Nothing is compressed while the program is held.
+driver's calls, holds the program at the chosen work, copies memory before and after it, and writes the folder from which
+:mod:`~warpsight.replay.capsule.conversion` makes a capsule. Nothing is compressed while the program is held.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ class CapsuleChoice:
     """The work to cut out of a program.
 
     Attributes:
-        kernels: patterns of mangled or demangled names. launches: of those kernels, (low, high) without high; everything
-            between them comes along.
-        range: a pattern of NVTX ranges instead; launches then counts ranges.
-        everything: all device memory that is live, not only what is reached.
-        values: what becomes of contents. shadow: contents are copied within the GPU first where it has room.
-        signal: number of one; launches and ranges count from then on. 0: from the start.
-        trigger: they count from the moment on at which the launcher called :func:`trigger`.
-        hangs: whatever else is asked for, the launch that the launcher of a recording says hangs, named in a file (see
-            `hung.cpp`) before the trigger.
-        limit: bytes of an allocation whose contents come along; what is larger is zeros.
-        which: of the launches or ranges, all of them as one, or one alone: the slowest (the sum of what its launches, copies
+        kernels: patterns of mangled or demangled names. launches: launches of those kernels, from low up to but not including
+            high, with everything in between.
+        range: a pattern of NVTX ranges to use instead; `launches` then counts ranges.
+        everything: include all live device memory, not only reachable memory.
+        values: which contents to keep. shadow: copy contents within the GPU first if it has room.
+        signal: number of a signal from which launches and ranges count. 0: from the start.
+        trigger: count from the moment at which the launcher called :func:`trigger`.
+        hangs: in any case, cut out the launch that a recording's launcher reports as hung, named in a file (see `hung.cpp`)
+            before the trigger.
+        limit: largest allocation in bytes whose contents are kept; larger ones become zeros.
+        which: which launches or ranges to keep: all of them as one, or only the slowest (by the time that its launches, copies
             and fills take the GPU), the first that fails, or the first that hangs. The program is held at each of them.
-        patience: seconds; an operation of a range that takes longer hangs, and ends the range.
+        patience: seconds after which an operation of a range counts as hung and ends the range.
     """
 
     kernels: tuple[str, ...] = ()
@@ -81,8 +81,8 @@ class RecordedCapsule:
         code: the program's exit code.
         capsules: one for each process that ran chosen work.
         refused: why other processes have none.
-        held_ns: for how long copying held the program. copied_bytes: what was copied meanwhile.
-        numbers: of :attr:`CapsuleChoice.which`, the launch or range of each capsule.
+        held_ns: how long copying held the program. copied_bytes: bytes copied in that time.
+        numbers: with :attr:`CapsuleChoice.which`, the number of the launch or range in each capsule.
     """
 
     code: int
@@ -98,10 +98,10 @@ def record(
 ) -> RecordedCapsule:
     """Run a program and cut work out of it.
 
-    The capsule is `out`; where several processes ran chosen work, each has its own, with its pid before the suffix.
+    The capsule is `out`. If several processes ran chosen work, each has its own, with its pid before the suffix.
 
     Raises:
-        StartError: when there is no such program (127) or it cannot be run (126).
+        StartError: when the program does not exist (127) or cannot be run (126).
         WarpsightError: when nothing was cut out, with the reason, or another tool is injected.
     """
     check_runnable(program[0])
@@ -210,11 +210,11 @@ def _nothing(choice: CapsuleChoice, logs: Sequence[Sequence[dict[str, Any]]]) ->
     what = _NAMES.get(choice.range) or (f"range {choice.range!r}" if choice.range else "launch")
     if matched and choice.which != "all":
         return (
-            f"nothing was cut out: the chosen {what} was there {matched:,} times, and {_WANTED[choice.which]}"
+            f"nothing was cut out: the chosen {what} occurred {matched:,} times, and {_WANTED[choice.which]}"
         )
     if matched:
         first = choice.launches[0]
-        return f"nothing was cut out: the chosen {what} was there {matched:,} times, and number {first} (from 0) was asked for"
+        return f"nothing was cut out: the chosen {what} occurred {matched:,} times, and number {first} (from 0) was requested"
     names = sorted({name for line in ends for name in line["kernels"]})
     if choice.range or choice.signal or choice.trigger:
         since = " after the signal" if choice.signal else " after the trigger" if choice.trigger else ""

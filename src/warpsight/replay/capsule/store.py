@@ -1,8 +1,8 @@
 """Reading and writing capsules: a folder with `capsule.json`, its hash in `capsule.sha256`, and `blobs/HASH.zst`.
 
 Contents are cut into chunks, named by the SHA-256 of their bytes and compressed with Zstandard, so equal chunks (before and
-after, two buffers of zeros) are there once. :class:`Capsule` checks the manifest when it is opened and every chunk when it is
-read. A capsule is a program: checks keep damage and forged numbers out, they do not make a stranger's kernel harmless.
+after, two buffers of zeros) are stored once. :class:`Capsule` checks the manifest when it is opened and every chunk when it is
+read. A capsule is a program: checks keep out damage and forged numbers, but do not make a stranger's kernel harmless.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Capsule:
         """Open a capsule and check its manifest, and that each chunk exists within its size limit.
 
         Raises:
-            CapsuleError: when it is not a capsule, damaged, hostile or newer.
+            CapsuleError: when it is not a capsule, or is damaged, hostile or of a newer version.
         """
         try:
             text = _read(path / MANIFEST, _MANIFEST_LIMIT)
@@ -69,7 +69,7 @@ class Capsule:
             for chunk, size in capsule.blobs.items():
                 capsule._check_file(chunk, size)
             if _read(path / CHECKSUM, 1024) != _checksum(text):
-                raise CapsuleError(f"{MANIFEST} is not the one that was written: {CHECKSUM} is of another")
+                raise CapsuleError(f"{MANIFEST} does not match {CHECKSUM}")
         except CapsuleError as error:
             raise CapsuleError(f"{path}: {error}") from None
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -104,7 +104,7 @@ class Capsule:
         except OSError as error:
             raise CapsuleError(f"{self.path}: chunk {name}: {error.strerror or error}") from None
         if hashlib.sha256(data).hexdigest() != name:
-            raise CapsuleError(f"{self.path}: chunk {name} holds other bytes than its name says")
+            raise CapsuleError(f"{self.path}: chunk {name} does not hold the bytes that its name says")
         return data
 
     def chunks(self, contents: Sequence[str]) -> Iterator[bytes]:
@@ -119,16 +119,16 @@ class Capsule:
         """Read and check every chunk.
 
         Raises:
-            CapsuleError: at the first that is missing or damaged.
+            CapsuleError: at the first missing or damaged chunk.
         """
         for name in self.blobs:
             self.chunk(name)
 
     def check_room(self, needed: int, folder: Path, remedy: str) -> None:
-        """Check that a disk has space for this many bytes: small files may become large when decompressed.
+        """Check that a disk has space for this many bytes: small files may become large once decompressed.
 
         Raises:
-            WarpsightError: when it does not.
+            WarpsightError: when there is not enough space.
         """
         free = shutil.disk_usage(folder).free
         if needed > free:
@@ -160,10 +160,10 @@ class Writer:
     """Writes a capsule to a temporary folder and moves it into place once it is complete.
 
     Args:
-        path: the folder to be. chunk_bytes: what contents are cut into. replace: a capsule that is there already goes.
+        path: the new folder. chunk_bytes: size of the chunks of contents. replace: whether to replace an existing capsule.
 
     Raises:
-        WarpsightError: when something is at `path` that may not be replaced, or the folder cannot be made.
+        WarpsightError: when `path` exists and may not be replaced, or the folder cannot be created.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Writer:
             raise WarpsightError(f"{path}: {error.strerror or error}") from None
 
     def put(self, data: bytes | memoryview) -> list[str]:
-        """Add contents of any length: the hashes of their chunks."""
+        """Add contents of any length and return the hashes of their chunks."""
         view = memoryview(data).cast("B")
         names, at = [], 0
         for size in chunk_sizes(len(view), self.chunk_bytes):
@@ -228,7 +228,7 @@ def check_place(path: Path, *, replace: bool) -> None:
     """Check that a capsule can be written to `path`.
 
     Raises:
-        WarpsightError: when there is no such folder, or something is there that is not a capsule, or `replace` is not set.
+        WarpsightError: when the parent folder does not exist, or `path` exists and is not a capsule or `replace` is not set.
     """
     if not path.absolute().parent.is_dir():
         raise WarpsightError(f"{path}: there is no folder {path.parent}")

@@ -1,5 +1,5 @@
 """A capsule's operations under a debugger that speaks GDB's remote protocol.
 
-To the debugger the operations are a program of one instruction each, 16 bytes apart: it breaks at them, steps over them, and
-reads, writes and watches the device's memory between them.
+The debugger sees a program with one instruction per operation, 16 bytes apart. It can break at operations, step over them, and
+read, write and watch the device's memory in between.
 """

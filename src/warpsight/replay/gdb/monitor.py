@@ -59,7 +59,7 @@ class Monitor:
         return _HELP
 
     def name(self, step: int) -> str:
-        """What a step does."""
+        """The description of a step."""
         return title(self.manifest, self.steps[step].work) if step < len(self.steps) else "end"
 
     def step(self) -> None:
@@ -101,7 +101,7 @@ class Monitor:
 
     def _changed(self) -> Iterator[str]:
         if self.before is None or not self.stepping.position:
-            yield "no operation ran yet in a step (use stepi), or the memory is too large to compare\n"
+            yield "no operation has run yet in a step (use stepi), or the memory is too large to compare\n"
             return
         yield f"{self.name(self.stepping.position - 1)} changed\n"
         for i, (allocation, old) in enumerate(zip(self.manifest.allocations, self.before, strict=True)):

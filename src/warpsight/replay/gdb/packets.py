@@ -24,7 +24,8 @@ class Connection:
     def receive(self) -> bytes | None:
         """The data of the next packet, :data:`INTERRUPT`, or None if the debugger is gone or never spoke GDB's protocol.
 
-        What does not begin as a packet ends the connection: a page in a browser can send packets too, behind a request's lines.
+        Data that does not begin like a packet ends the connection, because a page in a browser could send packets after the lines
+        of a request.
         """
         while True:
             self._buffer = self._buffer.lstrip(b"+-")
@@ -58,7 +59,7 @@ class Connection:
         self._acknowledging = False
 
     def interrupted(self) -> bool:
-        """Whether the debugger asks to stop, without waiting."""
+        """Whether the debugger has asked to stop; does not wait."""
         readable, _, _ = select.select([self._peer], [], [], 0)
         if readable and len(self._buffer) <= 2 * LIMIT:
             self._buffer += self._peer.recv(LIMIT)

@@ -37,17 +37,17 @@ _FEATURES = b"PacketSize=%x;qXfer:features:read+;QStartNoAckMode+;swbreak+;hwbre
 def serve(
     path: Path, port: int, device: int, ready: Callable[[int], None], *, at_failure: bool = False
 ) -> bool:
-    """Serve one debugger after another until Ctrl-C; each finds the replay at its beginning.
+    """Serve one debugger after another until Ctrl-C; each starts at the replay's beginning.
 
     Args:
         path: the capsule.
         port: on 127.0.0.1, 0 for any.
         device: number of the GPU.
         ready: called with the port.
-        at_failure: a debugger finds it before the first operation that fails instead.
+        at_failure: start each debugger before the first operation that fails instead.
 
     Returns:
-        False when `at_failure` and none fails: nothing was served.
+        False if `at_failure` is set and no operation fails, so nothing was served.
 
     Raises:
         CapsuleError: when the capsule is damaged.

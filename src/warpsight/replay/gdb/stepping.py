@@ -40,10 +40,10 @@ class Stepping:
         self.position = 0
 
     def read(self, address: int, size: int) -> bytes:
-        """Device memory.
+        """Read device memory.
 
         Raises:
-            SteppingError: when it is not the capsule's.
+            SteppingError: when the memory does not belong to the capsule.
         """
         data = b""
         while len(data) < size:
@@ -57,7 +57,7 @@ class Stepping:
         """Change device memory.
 
         Raises:
-            SteppingError: when it is not the capsule's.
+            SteppingError: when the memory does not belong to the capsule.
         """
         for at in range(0, len(data), _MOST):
             part = data[at : at + _MOST]

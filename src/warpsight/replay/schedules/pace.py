@@ -44,8 +44,8 @@ def sooner_in_a_graph(
     """How much sooner a kernel follows its predecessor in a graph than in a stream, ns; 0 if the chains fail.
 
     Args:
-        launches: whose median shape the kernels of the chains have.
-        lengths: of those, ns.
+        launches: launches whose median shape the kernels of the chains get.
+        lengths: their lengths, ns.
         device: number of the GPU.
         timeout: seconds.
     """

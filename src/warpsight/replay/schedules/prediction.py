@@ -35,12 +35,12 @@ def predicted(
     """The predicted time over the time without the change.
 
     Args:
-        manifest: of the capsule.
-        steps: that were measured; those before the first are left out.
+        manifest: the capsule's manifest.
+        steps: the measured steps; earlier ones are left out.
         lengths: ns of each of them on the device.
         issued: when the host issued each, and when it had issued the last.
         what: a change of :mod:`warpsight.simulate.change`.
-        folder: for the trace.
+        folder: folder for the trace.
         gap: ns between two operations of a stream.
     """
     path = folder / "replay.warp"
@@ -55,7 +55,7 @@ def predicted(
 def placed(steps: Steps, lengths: Sequence[int], issued: Sequence[int], gap: int = 0) -> list[int]:
     """The time each step begins on the device, and each event occurs, ns.
 
-    Work waits for its launch, until a gap after the work before it in its stream, and for the stream's events.
+    Work waits for its launch, for the previous work in its stream plus a gap, and for the stream's events.
     """
     free: dict[int, int] = {}
     events: dict[int, int] = {}
@@ -74,7 +74,7 @@ def placed(steps: Steps, lengths: Sequence[int], issued: Sequence[int], gap: int
 
 
 def makespan(steps: Steps, lengths: Sequence[int], issued: Sequence[int], gap: int = 0) -> int:
-    """When everything has ended, ns."""
+    """The time at which everything has ended, ns."""
     work = zip(steps.steps[steps.first :], placed(steps, lengths, issued, gap), lengths, strict=True)
     ends = (begin + length for step, begin, length in work if not isinstance(step.work, _EVENTS))
     return max(ends, default=0)
@@ -83,7 +83,7 @@ def makespan(steps: Steps, lengths: Sequence[int], issued: Sequence[int], gap: i
 def recorded(capsule: Capsule, path: Path, *, force: bool = False) -> None:
     """Write the recorded operations as a trace, for every viewer that traces have.
 
-    While it was recorded, the program was held at each of them: the host's times are longer than without.
+    The program was held at each operation while it was recorded, so the host's times are longer than normal.
     """
     steps = sequence(capsule.manifest)
     times = [

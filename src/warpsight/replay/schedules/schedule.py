@@ -1,7 +1,7 @@
 """Other schedules for a capsule's operations: streams merged or split, other priorities and orders, work left out.
 
-Every order that the recording has stays, except for what a change says: kernels in a stream of their own begin without waiting
-for the stream they came from. Whether the program allows that, the outputs tell.
+The recorded order stays, except where a change says otherwise: kernels in a separate stream begin without waiting for their
+original stream. The outputs tell whether the program allows that.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HIGHEST = -5
 
 @dataclass(frozen=True)
 class Schedule:
-    """A changed schedule; `predictable`: `simulate` supports the change. flags: see :mod:`.script`."""
+    """A changed schedule; `predictable`: `simulate` supports the change. For flags see :mod:`.script`."""
 
     text: str
     steps: Steps
@@ -42,10 +42,10 @@ class Schedule:
 
 
 def changed(manifest: m.Manifest, steps: Steps, text: str) -> Schedule:
-    """Steps with a change.
+    """The steps after a change.
 
     Raises:
-        UsageError: when it is not a change, not one that a replay can make, or matches nothing.
+        UsageError: when it is not a change, is one that a replay cannot make, or matches nothing.
     """
     subject, _, pattern = text.partition(":")
     if subject in OWN:
@@ -81,7 +81,7 @@ def _chosen(manifest: m.Manifest, steps: Steps, change: what_if.Change) -> set[i
     }
     if not found:
         raise UsageError(
-            f"{change.text!r} matches no operation of the capsule (work inside of a graph stays there)"
+            f"{change.text!r} matches no operation of the capsule (work inside a graph stays there)"
         )
     return found
 

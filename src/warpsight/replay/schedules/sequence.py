@@ -1,7 +1,7 @@
 """The operations of a capsule as a device executes them: no host waits, no default stream.
 
-A wait of the host and the default stream's implicit waits become events, so that a replay keeps the recorded order however
-fast it issues. An example with a default stream (0) and a blocking stream (1)::
+Host waits and the default stream's implicit waits become events, so that a replay keeps the recorded order however fast it
+issues. An example with a default stream (0) and a blocking stream (1)::
 
     launch on 1, launch on 0      ->  launch on 1, record e on 1, wait for e on 0, launch on 0
 """
@@ -34,8 +34,8 @@ class OperationSequence:
     Attributes:
         steps: in order. first: steps before it only prepare the memory.
         events: how many event numbers they use.
-        complete: every operation is there, so the memory ends as recorded.
-        streams: that the steps name.
+        complete: whether it includes every operation, so that the memory ends as recorded.
+        streams: the streams that the steps use.
     """
 
     steps: tuple[Step, ...]
@@ -101,8 +101,8 @@ def sequence(
     """The steps of a capsule, or of a part of it.
 
     Args:
-        manifest: checked.
-        operations: the first and the last operation to time; those before it run too, for the memory they write.
+        manifest: the checked manifest.
+        operations: the first and the last operation to time; earlier operations run too, because of the memory they write.
         stream: leave out the work of every other stream.
 
     Raises:

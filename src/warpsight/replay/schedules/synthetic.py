@@ -1,7 +1,7 @@
 """A capsule made from a trace: no contents, but kernels of the recorded lengths, and the same copies, fills, events and waits.
 
-A recording says when each thing ran, in which order and after what, and nothing of what kernels compute. So each kernel becomes
-one that waits for as long; what is left is the schedule, which can be run again, checked and changed.
+A recording knows when each operation ran, in which order and after what, but not what kernels compute. So each kernel is replaced
+by one that waits equally long. What remains is the schedule, which can be run again, checked and changed.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class _Synthetic:
 
 
 def of(trace: StoredTrace, part: tuple[int, int] | None = None) -> _Synthetic:
-    """A trace's work as operations, for the device and process with the most of it. `part`: first and last operation.
+    """A trace's work as operations, for the device and process with the most work. `part` gives the first and last operation.
 
     Raises:
         UsageError: when the trace has no device work, or the part is beyond it or too large.
@@ -133,7 +133,7 @@ def of(trace: StoredTrace, part: tuple[int, int] | None = None) -> _Synthetic:
             place = (row["process"], row["device"])
             places[place] = places.get(place, 0) + 1
     if not places:
-        raise UsageError("there is nothing to replay: the trace has no work of a GPU")
+        raise UsageError("there is nothing to replay: the trace has no GPU work")
     process, device = max(places, key=lambda place: places[place])
     chosen = [
         row
@@ -151,7 +151,7 @@ def of(trace: StoredTrace, part: tuple[int, int] | None = None) -> _Synthetic:
         chosen = chosen[part[0] : part[1] + 1]
     if len(chosen) > MOST:
         raise UsageError(
-            f"the trace has {len(chosen):,} operations, and {MOST:,} are replayed at most: --operations A..B"
+            f"the trace has {len(chosen):,} operations, but at most {MOST:,} are replayed: --operations A..B"
         )
     return _Reading(trace, chosen).synthetic(notes)
 

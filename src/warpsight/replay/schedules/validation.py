@@ -37,7 +37,7 @@ class OrderCheck:
 def validate(steps: Steps, begin: Times, end: Times, tolerance_ns: float) -> OrderCheck:
     """Check every operation against its predecessor in the stream, and against its event waits.
 
-    `begin`, `end`: by operation of the manifest, NaN where it was not timed.
+    `begin` and `end` are indexed by operation of the manifest; NaN if it was not timed.
     """
     counts = {"order": 0, "dependency": 0}
     found = []

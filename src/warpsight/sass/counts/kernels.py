@@ -28,12 +28,12 @@ _SECTOR_BYTES = 32
 
 @dataclass
 class Counts:
-    """Counts by metric, named without `smsp__sass_`; uncounted ones are absent, and None below."""
+    """Counts by metric, named without `smsp__sass_`; uncounted metrics are absent, and the properties are then None."""
 
     values: dict[str, int] = field(default_factory=dict)
 
     def add(self, counts: dict[str, int]) -> None:
-        """Add up."""
+        """Add other counts to these."""
         for name, value in counts.items():
             self.values[name] = self.values.get(name, 0) + value
 
@@ -92,9 +92,9 @@ class CountedKernel(Counts):
     """One function with exact counts.
 
     Attributes:
-        name: mangled; demangled: readable; launches: 0 where none is known, as for kernels of CUDA graphs.
-        operations: operation → its counts; arithmetic: (type, by matrix units) → operations, of threads not switched off.
-        requested: memory → bytes that threads asked for; unknown: operations whose work their text does not say.
+        name: mangled name; launches: number of launches, 0 if none is known, as for kernels of CUDA graphs.
+        operations: operation → its counts; arithmetic: (type, by matrix units) → operations, of active threads.
+        requested: memory → bytes requested by threads; unknown: operations whose work does not follow from their text.
         levels: level → places, most executions first.
     """
 
@@ -226,11 +226,11 @@ def _notes(kernels: Sequence[CountedKernel], code: KeptCode) -> list[str]:
     notes = []
     if any(not kernel.has_code for kernel in kernels):
         notes.append(
-            "the trace does not keep the code of every kernel: instructions there have addresses alone"
+            "the trace does not keep the code of every kernel: those instructions have only addresses"
         )
     if not code.disassembled:
         notes.append(
-            "operations only, so no sizes and shapes: nvdisasm is not here (pip install nvidia-cuda-nvdisasm)"
+            "operations only, so no sizes and shapes: nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)"
         )
     unknown = sorted({operation for kernel in kernels for operation in kernel.unknown})
     if unknown:

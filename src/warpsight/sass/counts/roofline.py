@@ -1,9 +1,9 @@
 """How close a kernel comes to its device's peaks: exact operation counts, with time and bytes from a run without counting.
 
-Counting slows kernels down many times, so its times say nothing. A second run records the time of each kernel and measures
-:data:`METRICS`, which GH100 takes in one pass; peaks are the chip's own figures at the clock of that run. After Williams,
-Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009: each unit that a kernel needs and each
-memory that it moves bytes through would alone take some time; the longest of these times is the roof.
+Counting slows kernels down many times, so its times are useless. A second run records the time of each kernel and measures
+:data:`METRICS`, which GH100 takes in one pass; peaks are the chip's own figures at the clock of that run. The model follows
+Williams, Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009: each unit that a kernel needs
+and each memory that it moves bytes through would alone take some time; the longest of these times is the roof.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Roof:
 
     Attributes:
         name: `dram`, `l2`, `l1`, or the type of arithmetic: `fp32`, `bf16 matrix`.
-        amount: bytes or operations of a launch; peak: the most per second.
+        amount: bytes or operations of a launch; peak: the peak rate per second.
     """
 
     name: str
@@ -77,7 +77,8 @@ class Roofline:
     """One kernel, per launch.
 
     Attributes:
-        name: mangled; seconds: measured, on average; operations: floating-point ones, or integer ones where there are no others.
+        name: mangled name; seconds: average measured time; operations: floating-point operations, or integer ones if there are no
+            others.
         bytes: memory → bytes moved; roofs: longest least time first.
     """
 
@@ -95,7 +96,7 @@ class Roofline:
 
     @property
     def share(self) -> float | None:
-        """The share of the highest attainable speed: the roof's time over the measured one."""
+        """Fraction of the highest attainable speed: the roof's time over the measured time."""
         return self.roofs[0].seconds / self.seconds if self.roofs else None
 
     @property
@@ -129,7 +130,7 @@ def rooflines(kernels: Sequence[CountedKernel], measured: StoredTrace) -> tuple[
     notes = []
     if missing:
         notes.append(
-            f"{missing} kernel{' has' if missing == 1 else 's have'} no roofline: the measured run has no time of them"
+            f"{missing} kernel{' has' if missing == 1 else 's have'} no roofline: the measured run did not time them"
         )
     if unequal:
         notes.append(
@@ -138,8 +139,8 @@ def rooflines(kernels: Sequence[CountedKernel], measured: StoredTrace) -> tuple[
     above = sum((one.share or 0) > 1 and one.roofs[0].name in _MEMORIES for one in found)
     if above:
         notes.append(
-            f"{above} kernels moved more bytes than the device can in their time: what other processes do on the GPU "
-            "meanwhile counts too, so measure with nothing else on it"
+            f"{above} kernels moved more bytes than the device can in their time: work of other processes on the "
+            "GPU counts too, so measure with nothing else on it"
         )
     return sorted(found, key=lambda one: (-one.seconds * one.launches, one.name)), notes
 

@@ -1,8 +1,8 @@
 """The operations and bytes of one instruction, from its text as nvdisasm prints it.
 
-As Nsight Compute counts: an addition or a product is one operation, a fused multiply-add two; comparisons, conversions and
+Counting follows Nsight Compute: an addition or a product is one operation, a fused multiply-add two; comparisons, conversions and
 special functions are none. A matrix product of shape MxNxK is 2·M·N·K operations of one warp (half of that where it is sparse),
-and a warpgroup's is divided among its four warps, each of which executes it.
+and a warpgroup's product is divided among its four warps, each of which executes it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class InstructionWork:
     """The work of each execution of an instruction.
 
     Attributes:
-        operation: without modifiers; kind: what executes it.
-        type: of its arithmetic: fp32, bf16, int8, …; "" for none.
+        operation: name without modifiers; kind: the unit that executes it.
+        type: type of its arithmetic: fp32, bf16, int8, …; "" for none.
         per_thread, per_warp: operations; matrix products have the second.
         unknown: whether it computes or moves more than its text says: a shape or a size in a descriptor.
-        bytes: that each thread moves to or from `kind.space`, or the warp where it is uniform.
+        bytes: bytes that each thread (or the warp, if it is uniform) moves to or from `kind.space`.
         uniform: whether the warp moves them once, to registers that its threads share.
     """
 
@@ -60,7 +60,7 @@ class InstructionWork:
 
     @property
     def matrix(self) -> bool:
-        """Whether matrix units do it."""
+        """Whether the matrix units execute it."""
         return self.per_warp > 0
 
 

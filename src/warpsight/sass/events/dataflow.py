@@ -1,7 +1,7 @@
 """Where the data that instructions read was written: producers and consumers between threads, warps, blocks and launches.
 
 Each piece of memory that is read belongs to the last write to it before, in the order in which the device recorded accesses. A
-piece that no thread of the launch has written was there before: its writer is an earlier launch of the trace, or none is known.
+piece that no thread of the launch has written existed before: its writer is an earlier launch of the trace, or unknown.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Flow:
     """Data that flows from one instruction to another.
 
     Attributes:
-        kernel: of the reader; writer_kernel: of the writer, another one for distance `launch`.
-        space: global or shared; distance: of :data:`DISTANCES`.
+        kernel: the reader's kernel; writer_kernel: the writer's kernel, a different one for distance `launch`.
+        space: global or shared; distance: one of :data:`DISTANCES`.
         writer, reader: places in the code with lines; writer_sass, reader_sass: their texts.
-        bytes: read in all; distinct: of them, each piece of memory once for each launch and block that reads it.
-        pairs: of a writing and a reading thread, or block for distance `grid`.
+        bytes: bytes read in all; distinct: the same, but each piece of memory once for each launch and block that reads it.
+        pairs: pairs of a writing and a reading thread, or blocks for distance `grid`.
     """
 
     kernel: str
@@ -85,8 +85,8 @@ class _Written:
 def last_writes(own: Accesses) -> Array:
     """For each access, the row of the last earlier write to its piece, or -1.
 
-    Rows are ordered by piece and time, so a running maximum of the rows that write, cut at the first row of each piece, does it:
-    piece 1 1 1 2, write 1 0 0 0 gives -1 0 0 -1.
+    Rows are ordered by piece and time, so a running maximum of the rows that write, restarted at the first row of each piece,
+    gives the answer: piece 1 1 1 2, write 1 0 0 0 gives -1 0 0 -1.
     """
     count = len(own)
     rows = np.arange(count)

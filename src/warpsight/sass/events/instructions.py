@@ -24,7 +24,7 @@ def histogram_of(path: Path | str) -> tuple[dict[tuple[int, int], dict[str, int]
     """Instructions of every region between two clock reads of a warp; and notes on losses.
 
     Raises:
-        UsageError: when no instruction reads the clock, or the trace does not say what was executed.
+        UsageError: when no instruction reads the clock, or the trace lacks executed instructions.
     """
     warps, sass, notes = _executed(path)
     texts, places = np.unique(sass, return_inverse=True)
@@ -63,7 +63,7 @@ def delays_of(
     """A delay configuration for the kernel of a trace file.
 
     Raises:
-        UsageError: when the trace does not describe its kernel, or no instruction fits.
+        UsageError: when the trace does not describe its kernel, or no instruction matches.
         FormatError: when the place of an instruction is damaged.
     """
     if is_trace(path):

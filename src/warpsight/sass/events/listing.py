@@ -1,4 +1,4 @@
-"""Single events, as they are shown."""
+"""Single events in the form in which they are shown."""
 
 from __future__ import annotations
 

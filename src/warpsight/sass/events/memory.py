@@ -1,8 +1,8 @@
 """The cost of a trace's memory accesses by instruction: sectors per request, bank conflicts.
 
-A global request is served in sectors of 32 bytes; it wastes what it fetches beyond the bytes that its lanes ask for. Shared
-memory has 32 banks of four bytes: a request takes as many passes as the most distinct words that it wants from one bank; lanes
-with 8 bytes are served by half warps, those with 16 by quarter warps.
+A global request is served in sectors of 32 bytes; anything fetched beyond the bytes that its lanes request is waste. Shared
+memory has 32 banks of four bytes: a request takes as many passes as the largest number of distinct words that it needs from one
+bank; lanes with 8 bytes are served by half warps, those with 16 by quarter warps.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ class MemoryAccess:
 
     Attributes:
         kernel: demangled; place: the instruction; where: function, offset and line; sass: its text.
-        space: global, shared, …; operation: load, store or atomic; bytes: of a lane.
-        requests: warp-instructions; lanes: that took part in all of them; distinct_bytes: asked for, each once per request.
-        parts: sectors (global) or passes (shared) of all requests; ideal: as few as their bytes allow.
+        space: global, shared, …; operation: load, store or atomic; bytes: size per lane.
+        requests: warp-instructions; lanes: lanes that took part, summed over requests; distinct_bytes: requested bytes, each once
+            per request.
+        parts: sectors (global) or passes (shared) of all requests; ideal: the fewest that their bytes allow.
     """
 
     kernel: str
@@ -140,7 +141,7 @@ def sectors(addresses: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_]) ->
 def requested_sectors(
     addresses: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_], size: npt.NDArray[np.uint8]
 ) -> tuple[Counts, Counts, Counts]:
-    """Sectors, the least number for the same distinct bytes, and those bytes."""
+    """Sectors, the smallest possible number for the same distinct bytes, and those bytes."""
     wide = np.maximum(size, 1).astype(np.uint64)[:, None]
     first, last = addresses // SECTOR, (addresses + wide - np.uint64(1)) // SECTOR
     both = np.concatenate([first, last], axis=1)

@@ -1,7 +1,6 @@
 """The NVBit tool, which records any instruction and its registers: found, or built with the user's copy of NVBit.
 
-NVBit is NVIDIA's and not ours to ship: the user names a copy in NVBIT_PATH, and nvcc links it with our sources, once for each
-copy and GPU.
+We may not ship NVBit, so the user names a copy in NVBIT_PATH, and nvcc links it with our sources, once for each copy and GPU.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def tool(architectures: Callable[[], Sequence[int]]) -> Path:
     """The tool, built first for the architectures (90 for sm_90) if necessary.
 
     Raises:
-        WarpsightError: when a part is missing, or nvcc refuses.
+        WarpsightError: when a part is missing, or nvcc fails.
     """
     ready = _native.installed_beside(_TOOL)
     if ready is not None and PATH not in os.environ:

@@ -1,7 +1,7 @@
 """Pipelines of copies and matrix products: what each warp of a block issued, arrived at and waited for, over time.
 
-A wait at an mbarrier begins with the wait itself or its first attempt that fails, and ends with the attempt that succeeds. Copies
-belong to their block's next wait that ends.
+A wait at an mbarrier begins with the wait itself or its first failed attempt, and ends with the successful attempt. Copies belong
+to the next wait of their block that ends.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class PipelineEvent:
     """One event of a warp.
 
     Attributes:
-        time, duration: ns since the launch's first event; a duration for waits, else 0.
-        warp: of the block; what: `wait`, `arrive`, `bulk_load`, …; bytes: that it copies.
-        address: of the mbarrier or of shared memory; where: instruction and line; copies: issued before a wait and not waited
-        for, as (number, bytes, ns from the first to the wait's end).
+        time, duration: time in ns since the launch's first event; duration of a wait in ns, otherwise 0.
+        warp: warp of the block; what: `wait`, `arrive`, `bulk_load`, …; bytes: bytes copied.
+        address: address of the mbarrier or in shared memory; where: instruction and line; copies: copies issued before a wait and
+            not waited for yet, as (number, bytes, ns from the first to the wait's end).
     """
 
     time: int
@@ -54,8 +54,8 @@ class BlockPipeline:
     """The events of one block, in order.
 
     Attributes:
-        kernel, launch, block: which; events: all of them.
-        waited: ns that its warps waited at mbarriers, all added up; phases: successful waits by mbarrier address.
+        kernel, launch, block: the block's identity; events: all its events.
+        waited: total ns that its warps waited at mbarriers; phases: successful waits by mbarrier address.
     """
 
     kernel: str

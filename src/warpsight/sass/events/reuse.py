@@ -1,4 +1,4 @@
-"""Memory use of whole kernels: working sets, loads and stores that change nothing, and lines falsely shared by blocks."""
+"""Memory use of whole kernels: working sets, needless loads and stores, and lines falsely shared by blocks."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class MemoryUse:
     """A launch's use of one memory; all counts are in bytes.
 
     Attributes:
-        kernel, launch, space: which.
-        working_set: distinct bytes accessed; of_block: by a block, on average; sectors: of 32 bytes, distinct.
-        loaded, stored: in all.
-        reloaded: loaded by a thread that had loaded or stored them, with no store by others in between.
-        overwritten: stored and stored again without a load in between.
-        silent: stored over the same value; None where the trace has no values.
-        falsely_shared: lines of 128 bytes that several blocks access, one writing, though no byte of them is shared.
+        kernel, launch, space: the launch and the memory.
+        working_set: distinct bytes accessed; of_block: the same per block, on average; sectors: distinct sectors of 32 bytes.
+        loaded, stored: total bytes loaded and stored.
+        reloaded: bytes loaded by a thread that had loaded or stored them, without a store by others in between.
+        overwritten: bytes stored and stored again without a load in between.
+        silent: bytes stored over the same value; None if the trace has no values.
+        falsely_shared: lines of 128 bytes that several blocks access, at least one of them writing, although they share no byte.
         shared_lines: lines that several blocks access and at least one writes.
     """
 

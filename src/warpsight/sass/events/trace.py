@@ -45,8 +45,8 @@ class TracedLaunch:
     """A recorded launch.
 
     Attributes:
-        number: in the trace; index: among the launches of requested kernels; name: demangled; grid, block, cluster: sizes.
-        said: everything that the tracer wrote of it.
+        number: number in the trace; index: index among the launches of requested kernels; name: demangled name; grid, block,
+            cluster: sizes. said: everything that the tracer wrote about it.
     """
 
     number: int
@@ -79,7 +79,7 @@ class EventTrace:
     """A fully loaded event trace.
 
     Attributes:
-        name: what it was opened as; file: its descriptions; events: all of them.
+        name: the name under which it was opened; file: its descriptions; events: all its events.
     """
 
     def __init__(self, path: Path | str | Source) -> None:
@@ -114,7 +114,7 @@ class EventTrace:
         missing = self.file.recorded - int(inside.sum())
         if missing:
             self.file.losses.append(
-                ("records that no patch writes, or of launches that are not described", missing)
+                ("records that no patch writes, or whose launches are not described", missing)
             )
         return events.take(inside) if missing else events
 

@@ -1,8 +1,8 @@
 """Runs a program whose kernels are traced instruction by instruction, with NVIDIA's Sanitizer interface or NVBit.
 
-For the former the launcher assembles the device patches for the GPUs of this machine, and starts the program with a library
-of ours as CUDA_INJECTION64_PATH; the library patches the modules that hold a requested kernel and writes an event file. The
-NVBit tool (:mod:`warpsight.sass.events.nvbit`) is injected in the same way, and writes the same file.
+For the Sanitizer, the launcher assembles the device patches for the GPUs of this machine and starts the program with a library of
+ours as CUDA_INJECTION64_PATH. The library patches the modules that hold a requested kernel and writes an event file. The NVBit
+tool (:mod:`warpsight.sass.events.nvbit`) is injected in the same way, and writes the same file.
 """
 
 from __future__ import annotations
@@ -40,19 +40,20 @@ _OLDEST = (7, 5)
 
 @dataclass(frozen=True)
 class TraceSelection:
-    """The instructions to trace in a program; ranges are (low, high), excluding high.
+    """The instructions to trace in a program; ranges are (low, high), from low up to but not including high.
 
     Attributes:
-        events: classes of :data:`~warpsight.formats.events.kinds.CLASSES`, and `values`; or of the NVBit tool.
-        kernels: patterns of mangled or demangled names; launches: of those kernels, from 0; blocks: of the grid, x fastest.
-        warps: of a block; addresses: of accesses; offsets: bytes from the kernel's start.
-        every: every n-th record of a launch; first: so many of them; ring_mib: memory that records pass through.
-        once: each instruction is recorded when it is first executed, without what it accesses.
-        limit: bytes of the file at most; what is left out is counted.
-        check: races are looked for on the device, and they alone are recorded; shadow_mib: device memory for that at most.
-        compiled: checks are compiled into modules that come with PTX, which is faster than patches.
-        sass: patterns of instructions' text, extended regular expressions, one of which must be found (NVBit).
-        when: registers are read before or after their instruction, or both; predicates: among them (NVBit).
+        events: classes of :data:`~warpsight.formats.events.kinds.CLASSES`, and `values`; or classes of the NVBit tool.
+        kernels: patterns of mangled or demangled names; launches: launches of those kernels, from 0; blocks: blocks of the grid,
+            x fastest.
+        warps: warps of a block; addresses: addresses of accesses; offsets: bytes from the kernel's start.
+        every: every n-th record of a launch; first: at most this many records of a launch; ring_mib: buffer memory for records.
+        once: record each instruction only when it is first executed, without its accesses.
+        limit: most bytes of the file; events left out are counted.
+        check: look for races on the device and record only races; shadow_mib: most device memory for this.
+        compiled: compile the checks into modules that come with PTX, which is faster than patching them.
+        sass: extended regular expressions, one of which must match the instruction's text (NVBit).
+        when: whether registers are read before or after their instruction, or both; predicates: include predicates (NVBit).
     """
 
     events: tuple[str, ...] = ("memory",)
@@ -118,11 +119,11 @@ def refuse_other_tools() -> None:
 def trace(program: Sequence[str], selection: TraceSelection, out: Path) -> TracedRun:
     """Run a program and trace it.
 
-    The file is `out`; where several processes used a GPU, each has its own, with its pid before the suffix.
+    The file is `out`. If several processes used a GPU, each has its own, with its pid before the suffix.
 
     Raises:
-        StartError: when there is no such program (127) or it cannot be run (126).
-        WarpsightError: when something is missing that tracing needs, or another tool is injected.
+        StartError: when the program does not exist (127) or cannot be run (126).
+        WarpsightError: when a requirement of tracing is missing, or another tool is injected.
     """
     check_runnable(program[0])
     refuse_other_tools()
@@ -207,12 +208,12 @@ def assemble(folder: Path, architectures: Sequence[int], source: Path | None = N
     """The patches as cubins, one for each architecture.
 
     Args:
-        folder: for the cubins.
-        architectures: as in `sm_90`.
-        source: PTX, that of event traces by default.
+        folder: folder for the cubins.
+        architectures: names such as `sm_90`.
+        source: PTX text, by default that of event traces.
 
     Raises:
-        WarpsightError: when ptxas is missing or refuses.
+        WarpsightError: when ptxas is missing or fails.
     """
     tool = find_tool("ptxas")
     if tool is None:
@@ -277,7 +278,7 @@ def sanitizer_library() -> Path:
 
 
 def architectures() -> list[int]:
-    """The architectures of this machine's GPUs, as in `sm_90`."""
+    """The architectures of this machine's GPUs, such as `sm_90`."""
     from warpsight.machine import nvml
 
     with nvml.session() as session:
@@ -297,7 +298,7 @@ def architectures() -> list[int]:
 
 
 def run_injected(program: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run a program with additional variables; returns its exit code as a shell would. Signals sent to us are passed to it."""
+    """Run a program with additional variables; returns its exit code as a shell would. Signals sent to us are passed on."""
     try:
         return run_to_end(program, {**os.environ, **variables})
     except OSError as error:

@@ -1,7 +1,7 @@
 """Patterns in the values that instructions load and store, after GVProf (SC'20) and ValueExpert (ASPLOS'22).
 
-What values are (integers, floats of 16, 32 or 64 bits) is taken from the instruction that uses or makes them. Where that only
-moves them they are words, of which less is said.
+The type of values (integers, floats of 16, 32 or 64 bits) follows from the instruction that uses or produces them. If it only
+moves them, they are words, about which less is known.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class ValuePatterns:
     """The values of one memory instruction over all launches of its kernel.
 
     Attributes:
-        kernel, where, sass: which instruction; operation: load or store.
-        type: of the values: `float32`, …, `integer`, or `word` where the code does not say; bytes: of one.
-        values: looked at; distinct: of them, exactly.
+        kernel, where, sass: the instruction; operation: load or store.
+        type: type of the values: `float32`, …, `integer`, or `word` if the code does not say; bytes: bytes per value.
+        values: number of values examined; distinct: exact number of distinct ones.
         zero, most_common: shares of zeros and of the most common value; example: that value, as text.
-        not_finite: NaN and infinities.
+        not_finite: number of NaNs and infinities.
         patterns: those found, each with its reason.
     """
 

@@ -1,7 +1,7 @@
 """Who waits for whom where a trace ends: named barriers, the cluster's barrier, mbarriers, and words that warps poll.
 
-A warp polls when its last events are loads or atomics of one word that gave the same value each time; a loop whose values change
-goes on, and is none. A warp is waited for when it has not come to what others wait at.
+A warp polls if its last events are loads or atomics of one word that gave the same value each time. A loop whose values change
+makes progress and does not count. Others wait for a warp if it has not arrived where they wait.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class BlockWait:
     """Warps of a block that wait for the same thing.
 
     Attributes:
-        kernel, launch, block: where; warps: of the block, that wait; what: for what; where: the instruction of the first.
-        missing: warps, as (block, warp), that have not come to it; detail: what the trace says of those that have.
+        kernel, launch, block: the block; warps: its waiting warps; what: what they wait for; where: the instruction of the first.
+        missing: warps, as (block, warp), that have not arrived; detail: what the trace knows about those that have.
     """
 
     kernel: str
@@ -134,7 +134,7 @@ def _wait(
         what = f"the mbarrier at 0x{key[2]:x}"
         detail, missing = _arrivals(events, block, int(key[2]), of_block)
     else:
-        what, missing = f"the word at 0x{key[2]:x} to be another than {key[3]}", []
+        what, missing = f"the word at 0x{key[2]:x} to differ from {key[3]}", []
         detail = _writers(events, int(key[2]))
     where = trace.describe(trace.places(launch, events.pc[rows[0] : rows[0] + 1])[0])
     warps = tuple(sorted(warp for _, warp in come))

@@ -1,4 +1,4 @@
-"""Probes: functions of the user's that run at instructions of a kernel, on the GPU, and count into maps."""
+"""Probes: user functions that run at a kernel's instructions, on the GPU, and count into maps."""
 
 from __future__ import annotations
 

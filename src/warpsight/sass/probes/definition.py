@@ -28,7 +28,7 @@ class Probe:
     """A probe as declared.
 
     Attributes:
-        function: the user's; at: names of events; kernel: pattern of mangled or demangled names.
+        function: the user's function; at: names of events; kernel: pattern of mangled or demangled names.
         level: whether the function runs for each active lane ("thread") or once for the warp.
     """
 
@@ -40,7 +40,7 @@ class Probe:
 
     @property
     def name(self) -> str:
-        """The function's."""
+        """The function's name."""
         return self.function.__name__
 
     def __call__(self, event: Event) -> None:
@@ -71,7 +71,7 @@ def probe(
     """
     names = (at,) if isinstance(at, str) else tuple(at)
     if level not in ("thread", "warp"):
-        raise UsageError(f"the level of a probe is thread or warp, not {level!r}")
+        raise UsageError(f"the level of a probe must be thread or warp, not {level!r}")
     where = places(names)
     return lambda function: Probe(function, names, kernel, level, where)
 
@@ -80,7 +80,7 @@ def translated(probes: Sequence[Probe]) -> list[Translated]:
     """The probes' syntax trees; also names their maps.
 
     Raises:
-        UsageError: where a function says what probes cannot do, with its file and line.
+        UsageError: for unsupported code in a function, with its file and line.
     """
     from warpsight.sass.probes.translation import translate
 

@@ -14,7 +14,7 @@ _FLAGS = READ | WRITE | PREFETCH
 
 
 class Event:
-    """One lane's part of an instruction; at level "warp" that of its first active lane."""
+    """One lane's part of an instruction; at level "warp", the part of the first active lane."""
 
     #: Operand A (an access: its address; for shared memory an offset) and operand B (`sass events --json` names them).
     address: int
@@ -81,7 +81,7 @@ def places(at: tuple[str, ...]) -> tuple[EventFilter, ...]:
     """The events that `at` names: `memory`, `global.store`, `barrier`, ….
 
     Raises:
-        UsageError: for a name that does not exist.
+        UsageError: for an unknown name.
     """
     found = [where for name in at for where in _places(name)]
     return tuple(dict.fromkeys(found))

@@ -62,7 +62,7 @@ class Expressions:
             )
         if self._probe.level == "warp" and found.per == "thread":
             self._refuse(
-                node, f"{ast.unparse(node)} is per thread, and this probe runs once for a warp: per='warp'"
+                node, f"{ast.unparse(node)} is per thread, but this probe runs once per warp: per='warp'"
             )
         found.name = found.name or ast.unparse(node).rpartition(".")[2]
         self._maps[id(found)] = found
@@ -163,20 +163,20 @@ class Expressions:
         if value is _MISSING:
             self._refuse(node, f"{ast.unparse(node)} is not known here; {ALLOWED}")
         self._refuse(
-            node, f"{ast.unparse(node)} is {type(value).__name__}, which cannot be in a probe; {ALLOWED}"
+            node, f"{ast.unparse(node)} is {type(value).__name__}, which cannot be used in a probe; {ALLOWED}"
         )
 
     def _field(self, node: ast.AST, name: str) -> Expression:
         if name not in FIELDS:
             hint = "; it is compared with a name" if name == "space" else ""
-            self._refuse(node, f"an event has no number {name!r}{hint}; it has {', '.join(FIELDS)}")
+            self._refuse(node, f"an event has no numeric field {name!r}{hint}; it has {', '.join(FIELDS)}")
         self._fields.add(name)
         return Field(name, "bool" if FIELDS[name] == "bool" else "int")
 
     def _binary(self, node: ast.AST, op: ast.operator, left: Expression, right: Expression) -> Expression:
         name = _BINARY.get(type(op))
         if name is None:
-            self._refuse(node, f"this operator cannot be in a probe; {ALLOWED}")
+            self._refuse(node, f"this operator cannot be used in a probe; {ALLOWED}")
         if left.type == right.type == "bool" and name in ("and", "or", "xor"):
             return Operation({"and": "land", "or": "lor", "xor": "ne"}[name], (left, right), "bool")
         left, right = (

@@ -1,7 +1,7 @@
 """Evaluates probes on a recorded event trace: the same maps, with the same words, that the device would have filled.
 
-Lanes are evaluated together as arrays. A probe that reads its maps sees the events of a warp one after another, the warps side
-by side.
+Lanes are evaluated together as arrays. For a probe that reads its maps, the events of a warp are evaluated in sequence, and all
+warps in parallel.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def interpret(path: Path | str, probes: Sequence[Probe]) -> Results:
     """The tables of probes over a recorded trace.
 
     Raises:
-        UsageError: where a probe says what it cannot, or asks for what the trace does not have.
+        UsageError: for unsupported code in a probe, or data that the trace lacks.
         FormatError: when the file is not an event trace.
     """
     return of_trace(EventTrace(path), translated(probes))
@@ -95,9 +95,7 @@ def _check(trace: EventTrace, probes: Sequence[Translated]) -> None:
     for one in probes:
         name = one.probe.name
         if "clock" in one.fields:
-            raise UsageError(
-                f"{name} reads event.clock, which a recorded trace does not have: event.time, in ns, it has"
-            )
+            raise UsageError(f"{name} reads event.clock, which a recorded trace lacks: use event.time, in ns")
         if recorded is None:
             continue
         if {"value", "value_high"} & one.fields and VALUES not in recorded:
@@ -111,7 +109,7 @@ def _check(trace: EventTrace, probes: Sequence[Translated]) -> None:
                 )
 
 
-def _seen(events: Events, one: Translated) -> Array:
+def _events_of(events: Events, one: Translated) -> Array:
     """The events that a probe sees."""
     chosen = np.zeros(len(events), bool)
     for where in one.probe.where:
@@ -125,10 +123,10 @@ def _parts(
 ) -> Iterator[Sequence[dict[str, Array]]]:
     """The lane fields that each probe sees: many events at once, or at most one per warp if a probe reads its maps."""
     alone = any(one.reads for one in probes)
-    for batch in events.take(np.any([_seen(events, one) for one in probes], axis=0)).batches():
+    for batch in events.take(np.any([_events_of(events, one) for one in probes], axis=0)).batches():
         number, parts = _rounds(batch), []
         for one in probes:
-            chosen = np.flatnonzero(_seen(batch, one))
+            chosen = np.flatnonzero(_events_of(batch, one))
             parts.append(_fields(batch.take(chosen), number[chosen], launch, one))
         if alone:
             yield from zip(*(_by_round(part, int(number.max(initial=-1)) + 1) for part in parts), strict=True)

@@ -48,7 +48,7 @@ class Counter(Map):
     """One number."""
 
     def add(self, count: int = 1) -> None:
-        """Count."""
+        """Add to the counter."""
         _outside()
 
 
@@ -69,7 +69,7 @@ class Top(Map):
 
 
 class Ring(Map):
-    """Rows, as they come."""
+    """Rows in the order in which they arrive."""
 
     def push(self, *values: float, **columns: float) -> None:
         """Add a row: a value for each column, in order or by name."""
@@ -80,8 +80,8 @@ def array(size: int, *, per: _Per = "grid", reduce: str = "sum", type: type = in
     """Keep a number for each key from 0 to `size` - 1.
 
     Args:
-        size: keys; others count as lost.
-        per: thread, warp, cta or grid: who has a copy.
+        size: number of keys; other keys count as lost.
+        per: owner of each copy: thread, warp, cta or grid.
         reduce: how values of a key combine: sum, min, max, or (bits), or the last of a thread or warp.
         type: 64-bit int or float; floats have no sum, because it would depend on thread order.
         key: name of the key column; `pc` adds the place of the instruction.
@@ -110,7 +110,7 @@ def histogram(bins: int = 64, *, low: int = 0, width: int = 0, per: _Per = "grid
     """Count integers in bins of `width` starting at `low`, or of powers of two (width 0). The outer bins take the rest."""
     _check(bins, per)
     if width < 0:
-        raise UsageError("the bins of a histogram have a width from 1 on, or 0 for powers of two")
+        raise UsageError("the bins of a histogram must have a width of at least 1, or 0 for powers of two")
     if width == 0:
         return Histogram("histogram", per, 65, 65, width=0)
     return Histogram("histogram", per, bins + 2, bins + 2, low=low, width=width)
@@ -143,7 +143,7 @@ def _check(size: int, per: str) -> None:
     if per not in SCOPES:
         raise UsageError(f"a map is per {', '.join(SCOPES)}, not {per!r}")
     if not 0 < size <= _LARGEST:
-        raise UsageError(f"the size of a map is between 1 and {_LARGEST:,}, not {size:,}")
+        raise UsageError(f"the size of a map must be between 1 and {_LARGEST:,}, not {size:,}")
 
 
 def _name(given: str, per: str, *taken: str) -> str:

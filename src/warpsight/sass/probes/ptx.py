@@ -1,7 +1,7 @@
 """Device code of probes: PTX that replaces `ws_record` in the patches of event traces.
 
-PTX rather than CUDA, since the patches need ptxas anyway and nothing else then: no compiler, which a machine with a driver and
-PyTorch may lack. All numbers are .b64, .f64 or .pred, and floats are never contracted, so the interpreter yields the same.
+It is PTX rather than CUDA because the patches need only ptxas then, and no compiler, which a machine with a driver and PyTorch
+may lack. All numbers are .b64, .f64 or .pred, and floats are never contracted, so the interpreter yields the same.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _UPDATES = {"sum", "or", "min", "max", "last", "top"}
 
 
 def module(patches: str, runtime: str, probes: Sequence[Translated]) -> str:
-    """PTX of the patches that these probes need, which call the probes.
+    """The PTX of the patches that these probes need, including the calls of the probes.
 
     Args:
-        patches: those of event traces (patches.ptx), all of which call ws_record and some ws_set_predicates.
-        runtime: what probes call (probes.ptx).
-        probes: in the order of their bits.
+        patches: the patches of event traces (patches.ptx), which call ws_record and some ws_set_predicates.
+        runtime: functions that probes call (probes.ptx).
+        probes: the probes, in the order of their bits.
     """
     texts = {found[1]: found[0] for found in _FUNCTION.finditer(patches)}
     kinds = dict.fromkeys(where.kind for one in probes for where in one.probe.where)

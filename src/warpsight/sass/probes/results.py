@@ -21,9 +21,9 @@ class Results:
     """The results of probes.
 
     Attributes:
-        tables: by the map's name; each begins with the launch and its kernel.
-        launches: how many were probed; notes: what is missing, one sentence each.
-        code: the program's exit code, 0 where probes read a recorded trace.
+        tables: tables by the map's name; each begins with the launch and its kernel.
+        launches: number of probed launches; notes: missing data, one sentence each.
+        code: the program's exit code, 0 if probes read a recorded trace.
     """
 
     tables: dict[str, pa.Table]
@@ -53,7 +53,7 @@ def results(traces: Iterable[EventTrace], code: int = 0) -> Results:
             tables.setdefault(one.map.name, []).append(_table(one, trace, first))
             if one.lost:
                 notes.append(
-                    f"{one.map.name}: {one.lost:,} additions of launch {one.launch + first} found no place in the map"
+                    f"{one.map.name}: {one.lost:,} additions of launch {one.launch + first} did not fit into the map"
                 )
         notes += trace.notes
         first += len(trace.launches)

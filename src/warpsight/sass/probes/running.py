@@ -38,14 +38,14 @@ def run(
 
     Args:
         program: the command.
-        probes: all of them run together.
-        out: the file; where several processes used a GPU, each has its own, with its pid before the suffix.
+        probes: the probes, which run together.
+        out: the file; if several processes used a GPU, each has its own, with its pid before the suffix.
         selection: kernels (beside those of each probe), launches, blocks, warps, addresses, offsets.
-        limits: of memory.
+        limits: memory limits.
 
     Raises:
-        UsageError: where a probe says what it cannot, with its file and line.
-        WarpsightError: when something is missing that probes need, or another tool is injected.
+        UsageError: for unsupported code in a probe, with its file and line.
+        WarpsightError: when a requirement of probes is missing, or another tool is injected.
     """
     made = translated(probes)
     check_runnable(program[0])

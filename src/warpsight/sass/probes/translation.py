@@ -31,7 +31,7 @@ def translate(probe: Probe) -> Translated:
     """Translate a probe into a tree.
 
     Raises:
-        UsageError: with file and line, where it says what probes cannot do.
+        UsageError: for unsupported code, with file and line.
     """
     function = probe.function
     try:
@@ -133,7 +133,7 @@ class _Translation(Expressions):
             not all(isinstance(bound, Constant) and bound.type == "int" for bound in bounds)
             or not 1 <= len(bounds) <= 3
         ):
-            self._refuse(node, "the bounds of a loop are constants, so that it ends")
+            self._refuse(node, "the bounds of a loop must be constants, so that it ends")
         numbers = [int(bound.value) for bound in bounds if isinstance(bound, Constant)]
         if len(numbers) == 3 and numbers[2] == 0:
             self._refuse(node, "the step of a range cannot be 0")

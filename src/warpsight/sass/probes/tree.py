@@ -1,6 +1,6 @@
 """A probe's function as a typed tree, the source for both the device code and the interpreter.
 
-Numbers are 64-bit integers that wrap, 64-bit floats, and truth values.
+Values are wrapping 64-bit integers, 64-bit floats, and booleans.
 """
 
 from __future__ import annotations

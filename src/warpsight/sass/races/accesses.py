@@ -31,13 +31,13 @@ class Accesses:
     """Rows in the order of `place`, then of time.
 
     Attributes:
-        event: row of the launch's events; instruction: the same, except for reads that end later than they begin.
-        lane, thread: of the block (warp × 32 + lane); block.
-        place: distinct for each piece of memory (of each block, where it is shared).
-        write, scope: whether it writes; the scope of an atomic or strong access, 0 of a plain one.
-        atomic: whether reading and writing are one.
-        address: of the piece; granule: bytes of a piece.
-        over: as in :class:`~warpsight.sass.races.async_reads.AsyncReads`, less for other accesses than those.
+        event: row of the launch's events; instruction: the same, except for reads that end after they begin.
+        lane, thread: lane, and thread of the block (warp × 32 + lane); block: block of the grid.
+        place: number of the piece of memory (shared memory: of each block).
+        write, scope: whether it writes; scope of an atomic or strong access, 0 for a plain one.
+        atomic: whether it reads and writes atomically.
+        address: address of the piece; granule: bytes per piece.
+        over: as in :class:`~warpsight.sass.races.async_reads.AsyncReads`, smaller for other accesses.
     """
 
     event: Array
@@ -61,12 +61,12 @@ class Accesses:
 
     @property
     def product(self) -> Array:
-        """Those by matrix products."""
+        """Reads by matrix products."""
         return np.asarray(self.over >= 0)
 
     @property
     def ends(self) -> Array:
-        """The ends of those."""
+        """The ends of the reads by matrix products."""
         return np.asarray(self.product & (self.over == self.event))
 
     def __len__(self) -> int:

@@ -28,8 +28,8 @@ class Arrivals:
         """Barriers at which a warp may arrive after an instruction and before a recorded barrier.
 
         Args:
-            place: where it comes from.
-            recorded: numbers of the instructions that were recorded.
+            place: the instruction it comes from.
+            recorded: numbers of the recorded instructions.
         """
         arrivals, flow = (
             self._of(place.module, place.function),

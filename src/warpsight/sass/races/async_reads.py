@@ -1,8 +1,8 @@
 """Shared memory read by the async proxy: bulk copies out of it, and warpgroup matrix products.
 
-What other instructions have stored there it sees behind a `fence.proxy.async` alone, which is not an event of the Sanitizer and
-found in the code. A matrix product reads until its warp has waited for its group, so it is looked at twice: where it begins, and
-where that wait ends.
+It sees stores of other instructions only after a `fence.proxy.async`, which is not an event of the Sanitizer and is found in the
+code. A matrix product reads until its warp has waited for its group, so it is checked twice: where it begins, and where that wait
+ends.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class AsyncReads:
     """Ranges of shared memory that are read.
 
     Attributes:
-        event: row of the launch's events at which the range is read; instruction: row of what reads it.
-        lane: the first that took part. begin, bytes: the range, in the block's own shared memory.
-        over: row at which a product is waited for, which is `event` where it ends; the number of events where it is not waited
-            for; -1 for copies.
+        event: row of the launch's events at which the range is read; instruction: row of the reading instruction.
+        lane: the first lane that took part. begin, bytes: the range, in the block's own shared memory.
+        over: row of the wait for a product, which is `event` at its end; the number of events if nothing waits for it; -1 for
+            copies.
     """
 
     event: Array

@@ -1,6 +1,6 @@
-"""Loads that are part of an atomic: their value is expected by a compare-and-swap in a loop.
+"""Loads that are part of an atomic: a compare-and-swap in a loop expects their value.
 
-Compilers and programs make atomics that the GPU lacks from such loops. native/sanitizer/code_facts.cpp has the same rule.
+Compilers and programs build atomics that the GPU lacks from such loops. native/sanitizer/code_facts.cpp has the same rule.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LOOP = 64
 
 
 def expected_loads(flow: ControlFlow) -> dict[int, int]:
-    """Number of such a load → number of its compare-and-swap, in a section of code."""
+    """The compare-and-swap of each such load in a section of code, both by number of the instruction."""
     found: dict[int, int] = {}
     for swap, low in enumerate(flow.words[:, 0].tolist()):
         if low & 0x1FF in _SWAPS and _loops(flow, swap):

@@ -1,7 +1,7 @@
 """Races of a launch: unordered accesses to the same bytes by two threads, one of them a write.
 
 Each access is compared with the last write before it and each read with the next write after it, in the order in which the
-device recorded them; if all of these are ordered, so are all others, and if a piece of memory has a race, one is found.
+device recorded them; if all of these are ordered, so are all others. If a piece of memory has a race, at least one is found.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def races(trace: EventTrace) -> Races:
     """The races within each launch of a trace, and those of launches on two streams.
 
     Raises:
-        UsageError: when the trace lacks classes of events, or was thinned: what is missing could be the order.
+        UsageError: when the trace lacks classes of events or was sampled, because missing events could establish the order.
     """
     request = trace.file.process.get("request") or {}
     if request.get("check"):
@@ -244,7 +244,7 @@ def _reason(own: Accesses, a: int, b: int) -> str:
     if own.scope[a] and own.scope[b]:
         return _SCOPE_RACE
     if own.block[a] != own.block[b]:
-        return "nothing orders the two blocks: no fence and atomic here that the other reads before a fence of its own"
+        return "nothing orders the two blocks: that takes a fence and an atomic here, read by the other before its fence"
     if own.thread[a] // 32 == own.thread[b] // 32:
         return "no __syncwarp or barrier between two lanes of a warp"
     return "no barrier between two warps of a block"

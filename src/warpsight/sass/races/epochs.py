@@ -1,12 +1,11 @@
 """The order established by barriers of whole blocks and whole warps: a count for each thread.
 
-Two threads of a block that were both at `n` barriers of the whole block are between the same two of them. Of three barriers
-and two accesses
+Two threads of a block that have both passed `n` barriers of the whole block are between the same two barriers. In this example
 
     thread 0   store (0)   barrier   load (1)   barrier
     thread 7               barrier   store (1)  barrier
 
-the first store is before the second (0 < 1), the load is not (1 = 1).
+the first store is before the second (0 < 1), but the load is not (1 = 1).
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ _SYNCWARP = BY_NAME["syncwarp"].number
 def whole_block(launch: TracedLaunch, events: Events) -> Array:
     """Which events are arrivals at a barrier that all threads of the block wait at.
 
-    Where the instruction says how many threads, some may only arrive (`bar.arrive`), of which the Sanitizer says nothing. Such a
-    barrier counts as a whole block's when every warp waits there as often as the others, and else is left to the clocks.
+    If the instruction gives the number of threads, some may only arrive (`bar.arrive`), which the Sanitizer does not report. Such
+    a barrier counts as the whole block's if all warps wait there equally often, and is otherwise left to the clocks.
     """
     threads, index = events.first_operand(1), events.first_operand(0)
     arrives = events.kind == BARRIER

@@ -21,7 +21,7 @@ REASONS = (
     "no __syncwarp or barrier between two lanes of a warp",
     "no barrier between two warps of a block",
     "no cluster barrier between two blocks of a cluster",
-    "nothing orders the two blocks: no fence and atomic here that the other reads before a fence of its own",
+    "nothing orders the two blocks: that takes a fence and an atomic here, read by the other before its fence",
     "atomics whose scope is one block, from two blocks",
     "a bulk copy whose mbarrier was not waited for in this phase",
     "a copy by cp.async that was not waited for",
@@ -29,11 +29,11 @@ REASONS = (
 )
 _UNWATCHED = (
     "accesses were not checked for lack of shadow memory; --shadow-mib adds some",
-    "instructions of warps beyond the 4,194,304 of a launch were not looked at",
-    "instructions of warps with more than 65,535 synchronizations were not looked at",
+    "instructions of warps beyond the 4,194,304 of a launch were not checked",
+    "instructions of warps with more than 65,535 synchronizations were not checked",
     "instructions of blocks that ran at the same time as 8,192 later ones were not checked",
-    "bulk copies whose mbarrier is another block's, or not set up in the kernel, were not looked at",
-    "accesses by instructions beyond the 2,047 of a kernel and its functions that have a number were not looked at",
+    "bulk copies whose mbarrier is another block's, or not set up in the kernel, were not checked",
+    "accesses by instructions beyond the 2,047 of a kernel and its functions that have a number were not checked",
 )
 _SHARED, _EARLIER_WRITES, _WRITES = 16, 32, 64
 

@@ -1,18 +1,18 @@
 """The order established by named barriers, mbarriers, cluster barriers and fenced atomics: vector clocks of warps.
 
-The loop below goes over synchronizations only. A warp's clock counts its releases; what a warp knows of others is a row of
-`knows`. An arrival adds the row to what the barrier holds; who is let through takes over what it held. Fences are not events
-of the Sanitizer: they are found in the code between two instructions that were recorded.
+The loop below visits only synchronizations. A warp's clock counts its releases, and a row of `knows` holds what a warp knows
+about others. An arrival adds the row to what the barrier holds, and whoever is let through takes that over. Fences are not events
+of the Sanitizer: they are found in the code between two recorded instructions.
 
-Atomic, volatile and other strong writes hand on what their warp knew at its last fence: to the block what it knew at any, to the
-device, where their scope is wider than a block, what it knew at a fence as wide. What a strong read finds of another block counts
-from the next such fence on; what it finds of its own block counts at once, since an acquire of block scope has no instruction of
-its own in machine code. An access is recorded before it is carried out, so a read may find what others hand on until its warp's
-next event.
+Atomic, volatile and other strong writes pass on what their warp knew at its last fence: to the block, what it knew at any fence;
+to the device, if their scope is wider than a block, what it knew at a fence of that scope. What a strong read gets from another
+block counts from the next such fence on. What it gets from its own block counts at once, because an acquire of block scope has no
+machine instruction. An access is recorded before it executes, so a read may still get what others pass on until its warp's next
+event.
 
-Where it is not exact it sees more order than there is, so that it stays silent: all lanes of a warp count as one, and an
-mbarrier hands on all that arrived at it before, whatever the phase. Arrivals by `bar.arrive` are not events either, and are found
-in the code too; where that does not say the barrier and it lets threads through before all were seen, any warp of the block may
+Where this is not exact, it sees too much order rather than report a false race: all lanes of a warp count as one, and an mbarrier
+passes on everything that arrived before, whatever the phase. Arrivals by `bar.arrive` are not events either, and are also found
+in the code. If the code does not name the barrier and it lets threads through before all were seen, any warp of the block may
 have arrived.
 """
 
@@ -68,7 +68,7 @@ class VectorClocks:
     """Each warp's knowledge of the others after each of its synchronizations.
 
     Attributes:
-        warp_of: number of an event's warp in the launch.
+        warp_of: number of each event's warp in the launch.
     """
 
     def __init__(self, launch: TracedLaunch, events: Events) -> None:
@@ -100,8 +100,8 @@ class VectorClocks:
 
         Args:
             strong: event → its atomic or strong accesses.
-            fence: scope of the fence that the event's warp executed since its event before, 0 for none.
-            arrivals: event → barriers that its warp arrives at behind it, without waiting; None when that is not known.
+            fence: scope of the fence that the event's warp executed since its previous event, 0 for none.
+            arrivals: event → barriers at which its warp arrives afterwards without waiting; None if unknown.
         """
         self._guesses = arrivals is None
         arrivals = arrivals or {}

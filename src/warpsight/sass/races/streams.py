@@ -1,9 +1,9 @@
 """Races of two launches: unordered accesses to the same global memory from two streams, one of them a write.
 
-Launches of one stream are in order. Between streams, an event that one records and the other waits for makes order, and so does
-a host that has waited for an event, a stream or the device. Where it is not exact it sees more order than there is: what the
-legacy default stream does is in order with everything, and so is what several host threads do. Copies between launches are not
-looked at, nor are the kernels of graphs. A program that polls (`cudaEventQuery`) and launches then is told wrongly.
+Launches of one stream are in order. Between streams, order comes from an event that one records and the other waits for, and from
+a host that has waited for an event, a stream or the device. Where this is not exact, it sees too much order: work of the legacy
+default stream counts as ordered with everything, and so does work of several host threads. Copies between launches and kernels of
+graphs are not checked. For a program that polls (`cudaEventQuery`) and then launches, the answer is wrong.
 """
 
 from __future__ import annotations

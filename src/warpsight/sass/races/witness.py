@@ -16,9 +16,10 @@ class Side:
     """One of the two accesses of a race.
 
     Attributes:
-        block: of the grid, x fastest; thread: of the block; operation: load, store or atomic; where, sass: the instruction.
+        block: block of the grid, x fastest; thread: thread of the block; operation: load, store or atomic; where, sass: the
+            instruction.
         frames: its source chain, innermost first; event: row of the launch's events; place: the instruction.
-        launch: of the trace, in which it is.
+        launch: the launch in the trace.
     """
 
     block: int
@@ -44,8 +45,9 @@ class Race:
     """A pair of instructions that race, with one witness.
 
     Attributes:
-        kernel, launch: where; space: global or shared; address: of the witness; count: pairs of accesses of these instructions.
-        reason: what would have ordered them; first, second: as they were recorded.
+        kernel, launch: kernel and launch; space: global or shared; address: address of the witness; count: number of racing pairs
+            of accesses by these instructions.
+        reason: what would have ordered them; first, second: the accesses, in recorded order.
     """
 
     kernel: str

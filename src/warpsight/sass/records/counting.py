@@ -1,8 +1,8 @@
 """`sass query --count`: how many records have each value of a field.
 
-Distinct values are counted, of records that fulfil the conditions on fields as they are in a record; each distinct value of
-such a field is tested once. Conditions on what is made from several fields are tested on what was counted (then: distinct
-combinations). Neither Arrow nor NumPy is needed, and what reads files is loaded for files only.
+Distinct values are counted in the records that meet the conditions on plain fields; each distinct value of such a field is tested
+once. Conditions on fields made from several others are tested on the counted values (in this case distinct combinations). Neither
+Arrow nor NumPy is needed, and file readers load only for files.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Conditions on records: `warp=3`, `cta=[0,0,0]`, `pc>=0x40`, `sass~LDG|STG`, `warp=0..7`, `type=reg_trace or warp=1`.
 
-Equality is CUTracer's: an integer literal (with 0x, 0o or 0b) equals a value that is that number or that very text, a list
-literal a list, anything else a text. The other operators are ours: `!=`, `<`, `<=`, `>`, `>=` (numbers; hexadecimal texts
-count as numbers), `~` and `!~` (regular expression found in the text), `=a..b` (numbers from a to b), `=a|b` (one of
-these). Conditions joined by `;` must all hold; alternatives of several fields are joined by ` or `. A record without the
-field fulfils no condition.
+Equality is CUTracer's: an integer literal (also with 0x, 0o or 0b) equals that number or exactly that text, a list literal equals
+a list, and anything else equals a text. The other operators are ours: `!=`, `<`, `<=`, `>`, `>=` (numbers; hexadecimal texts
+count as numbers), `~` and `!~` (regular expression found in the text), `=a..b` (numbers from a to b), `=a|b` (one of these).
+Conditions joined by `;` must all hold; alternatives of several fields are joined by ` or `. A record without the field meets no
+condition.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _condition(text: str) -> Condition:
     if value.endswith(";") and number(value[:-1]) is not None:
         value = value[:-1].rstrip()
     if operator in ORDER and number(value) is None:
-        raise UsageError(f"{text.strip()!r}: {operator} compares numbers, {value!r} is none")
+        raise UsageError(f"{text.strip()!r}: {operator} compares numbers, and {value!r} is not one")
     if operator in ("~", "!~"):
         try:
             re.compile(value)

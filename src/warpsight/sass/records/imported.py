@@ -78,7 +78,7 @@ class ImportedRecords:
         """How many records have each value of a field, most frequent first, ties by value.
 
         Raises:
-            UsageError: for a field that the tables do not hold, or a regular expression that the engine does not know.
+            UsageError: for an unknown field, or a regular expression that the engine does not support.
         """
         self._check(conditions)
         return [(key, int(count)) for key, count in self.rows(statements.counts(group_by, conditions, top))]
@@ -91,7 +91,7 @@ class ImportedRecords:
     def groups(
         self, conditions: Filter, group_by: str, head: int | None, tail: int | None
     ) -> tuple[dict[Any, list[dict[str, Any]]], dict[Any, int]]:
-        """The same for every group of a field's values, and the total number of records in each."""
+        """The first or last records for each value of a field, and the total number of records with each value."""
         self._check(conditions)
         groups: dict[Any, list[dict[str, Any]]] = {}
         sizes: dict[Any, int] = {}

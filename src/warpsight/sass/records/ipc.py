@@ -1,9 +1,8 @@
 """Instruction histograms of regions joined with the cycles that Proton measured for them: instructions per cycle.
 
 A histogram (`warp_id,region_id,instruction,count`) counts the instructions of every region a warp entered, in order; Proton's
-intra-kernel Chrome trace has one event per warp and region (`pid` "Core<n> CTA<m>", `tid` "warp <k>", `dur` in
-thousands of cycles). The n-th region of a warp is its n-th event, so a warp with several regions is joined region by region
-and never crosswise.
+intra-kernel Chrome trace has one event per warp and region (`pid` "Core<n> CTA<m>", `tid` "warp <k>", `dur` in thousands of
+cycles). The n-th region of a warp is its n-th event, so the regions of a warp are joined one by one and never crosswise.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _ORDER: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def rows(conditions: Filter, table: pa.Table) -> pa.Array:
-    """Which rows of a table fulfil a filter."""
+    """Which rows of a table match a filter."""
     kept = pa.array(np.ones(len(table), bool))
     for group in conditions.groups:
         any_of = pa.array(np.zeros(len(table), bool))
@@ -33,7 +33,7 @@ def rows(conditions: Filter, table: pa.Table) -> pa.Array:
 
 
 def values(condition: Condition, column: pa.Array) -> pa.Array:
-    """Which values fulfil a condition; nulls never do."""
+    """Which values meet a condition; nulls never do."""
     if pa.types.is_string(column.type):
         column = column.dictionary_encode()  # each distinct string is tested once
     if pa.types.is_dictionary(column.type):

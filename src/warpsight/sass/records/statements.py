@@ -1,7 +1,7 @@
 """The fields of records and conditions on them as SQL over an imported trace's tables.
 
 Values and conditions mean what they mean in a file (:mod:`warpsight.sass.records.masks`): DuckDB's regular expressions are RE2
-as Arrow's are, and a record without the field fulfils no condition.
+as Arrow's are, and a record without the field meets no condition.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def field(name: str) -> _RecordField:
     """A field by its name.
 
     Raises:
-        UsageError: for one that the tables do not hold.
+        UsageError: for an unknown field.
     """
     if name not in FIELDS:
         raise UsageError(
@@ -107,7 +107,7 @@ def ends(conditions: Filter, head: int | None, tail: int | None) -> str:
 
 
 def grouped(conditions: Filter, group_by: str, head: int | None, tail: int | None) -> str:
-    """The same for each group: its key, its size, and the fields of its first, last or all events."""
+    """For each group, its key, its size, and the fields of its first, last or all events."""
     chosen = field(group_by)
     key = text(group_by) if chosen.kind == "list" else chosen.value
     order = ", ".join(f"w.{name}{' DESC' if tail is not None else ''}" for name in KEY)
@@ -142,7 +142,7 @@ def last_opcodes(process: int, name_id: int | None) -> str:
 
 
 def last_instructions() -> str:
-    """The same for any trace, with the instruction's text."""
+    """For any trace, each warp with the text of its last executed instruction other than padding."""
     return (
         f"SELECT w.warp, arg_max(coalesce(i.sass, ''), ({', '.join(f'w.{n}' for n in KEY)})) FROM \"warp_event\" w"
         f"{joined(['sass'])} WHERE i.sass IS NULL OR NOT {_PADDING} GROUP BY w.warp"

@@ -58,7 +58,7 @@ class Validation:
         return not self.error_count and self.record_count > 0
 
     def to_json(self) -> dict[str, Any]:
-        """CUTracer's shape, with the number of all errors."""
+        """The result in CUTracer's form, plus the total number of errors."""
         return {
             "valid": self.valid,
             "record_count": self.record_count,
@@ -76,7 +76,7 @@ class Validation:
         if len(self.errors) < _MOST_ERRORS:
             self.errors.append(f"line {line}: {problem}")
         if self.error_count >= _HOPELESS:
-            self.errors.append(f"line {line}: the {self.error_count:,}th error; the rest was not looked at")
+            self.errors.append(f"line {line}: the {self.error_count:,}th error; the rest was not checked")
             raise _HopelessError
 
 
@@ -99,7 +99,7 @@ def form_of(path: Path | str) -> str:
         return "text"
     raise UsageError(
         f"{path} is neither an NDJSON nor a text trace nor a delay configuration by its name and content; "
-        "say --format json, text or delays"
+        "use --format json, text or delays"
     )
 
 
@@ -109,7 +109,7 @@ def validate(path: Path | str, form: str = "auto", content: bool = False) -> Val
 
     Raises:
         FormatError: when the file does not exist.
-        UsageError: when `form` is auto and the file is of no known kind.
+        UsageError: when `form` is auto and the kind of file is unknown.
     """
     form = form_of(path) if form == "auto" else form
     with source_of(path) as source:
@@ -240,7 +240,7 @@ class Comparison:
         return not self.differences
 
     def to_json(self) -> dict[str, Any]:
-        """CUTracer's shape."""
+        """The result in CUTracer's form."""
         counts = self.text.record_count == self.json.record_count
         return {
             "consistent": self.consistent,
@@ -258,7 +258,7 @@ class Comparison:
 def compare(text: Path | str, json: Path | str) -> Comparison:
     """Compare counts, record types, CTAs, warps and instructions of a text and an NDJSON trace.
 
-    Records that the text form cannot hold (values of memory accesses, TMA) are left out on the NDJSON side and said so.
+    Records that the text form cannot hold (values of memory accesses, TMA) are left out on the NDJSON side and reported.
     """
     first, second = validate(text, "text", content=True), validate(json, "json", content=True)
     differences = [f"{one}: {error}" for one, v in (("text", first), ("json", second)) for error in v.errors]

@@ -23,7 +23,7 @@ def verdicts(group: Iterable[Condition], values: Iterable[Any]) -> dict[Any, boo
     """Which values of a field match any of its conditions; lists come as tuples, None never matches.
 
     Raises:
-        UsageError: for a regular expression that the engine does not know.
+        UsageError: for a regular expression that the engine does not support.
     """
     listed = list(values)
     out = dict.fromkeys(listed, False)

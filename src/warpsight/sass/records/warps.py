@@ -1,4 +1,4 @@
-"""`sass warps`: which warps of a kernel ended, which are under way, which were never seen."""
+"""`sass warps`: which warps of a kernel have completed, are in progress, or were never seen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SASS = attrgetter("sass")
 
 @dataclass(frozen=True)
 class Warps:
-    """Ids of warps by outcome; `expected` is the number of the whole grid when the trace has it."""
+    """Ids of warps by outcome; `expected` is the number of warps of the grid, if the trace has it."""
 
     completed: Sequence[int]
     in_progress: Sequence[int]
@@ -39,7 +39,7 @@ class Warps:
         return len(self.completed) + len(self.in_progress)
 
     def to_json(self) -> dict[str, Any]:
-        """The summary in CUTracer's shape; the share of missing warps is relative to all ids up to the largest."""
+        """The summary in CUTracer's form; the share of missing warps is relative to all ids up to the largest."""
         seen = [*self.completed, *self.in_progress]
         never = sum(last - first + 1 for first, last in self.missing)
         return {
@@ -74,8 +74,8 @@ def ranges(ids: Sequence[int]) -> list[tuple[int, int]]:
 def summary(path: Path | str) -> Warps:
     """Sort the warps of a trace file by their last instruction, ignoring padding (NOP).
 
-    A warp is completed when that is an EXIT. Warps are missing when the kernel's grid has them, or, where the trace does
-    not describe its kernel, when a warp with a larger id was seen.
+    A warp is complete if that is an EXIT. Warps of the kernel's grid that were never seen are missing; if the trace does not
+    describe its kernel, so are all unseen ids below the largest one seen.
 
     Raises:
         FormatError: when the file does not exist or is damaged inside.
@@ -127,7 +127,7 @@ def _taker(header: CutracerHeader) -> Fold[dict[Any, Any]]:
 
 
 def by_columns(path: Path | str) -> Warps:
-    """The same for a file with unusual records."""
+    """Sort the warps of a file with unusual records."""
     import numpy as np
     import pyarrow.compute as pc
 

@@ -24,7 +24,7 @@ class Answer:
     """Why one kernel stalls.
 
     Attributes:
-        code: the kernel; samples: its samples; launch: how it was launched.
+        code: the kernel; samples: its samples; launch: its launch configuration.
         blamed: every stall and what it is blamed on; advice: what to change, largest speedup first.
         notes: what the reader should know about the answer.
     """
@@ -131,7 +131,7 @@ def _notes(code: KernelCode, samples: StallSamples, inside: StallSamples, blamed
     notes = []
     if samples.total - inside.total:
         notes.append(
-            f"{samples.total - inside.total:,} samples are outside of the kernel's code and left out."
+            f"{samples.total - inside.total:,} samples are outside the kernel's code and are left out."
         )
     if inside.total < _FEW_SAMPLES:
         notes.append(f"Only {inside.total:,} samples: shares of single instructions are uncertain.")

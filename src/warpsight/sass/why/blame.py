@@ -1,9 +1,9 @@
 """Each sampled stall, blamed on the instructions that cause it.
 
-A stall with several possible causes is divided among them: by the time each still takes when the stalled instruction is reached
-(its usual latency less the issue cycles between, at least one), times how often it is executed (samples in which it issued). GPA
-divides by the inverse of the longest path instead, which prefers near producers even where a far one is a load and the near one a
-conversion.
+A stall with several possible causes is divided among them: by the time that each still needs when the stalled instruction is
+reached (its usual latency minus the issue cycles in between, at least one), times how often it executes (samples in which it
+issued). GPA divides by the inverse of the longest path instead, which prefers near producers even if a distant one is a load and
+the near one a conversion.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ class Blame:
     """A part of a stall and the instruction it is blamed on.
 
     Attributes:
-        stalled: where the warps were sampled; cause: the instruction blamed, the same where nothing else is.
-        reason: of the samples; detail: what the cause makes the warp wait for: `global memory`, `mbarrier`, `fixed latency`, ….
-        hazard: `RAW`, `WAW`, `WAR`, `order`; empty where no register or barrier is involved.
-        registers: shared by the two, as bits.
+        stalled: where the warps were sampled; cause: the blamed instruction, which is the same one if nothing else is to blame.
+        reason: stall reason of the samples; detail: what the cause makes the warp wait for: `global memory`, `mbarrier`, `fixed
+            latency`, ….
+        hazard: `RAW`, `WAW`, `WAR`, `order`; empty if no register or barrier is involved.
+        registers: registers shared by the two, as bits.
         samples, not_issued: the part of the stall's samples, fractions where a stall has several causes.
         cycles: issue cycles from the cause on the shortest path.
     """

@@ -1,8 +1,8 @@
 """Backward search for an instruction's dependencies: producers of registers, setters of scoreboard barriers.
 
-The search goes back over all paths, through calls and returns, shortest first in issue cycles (the stall counts between). A value
-ends at the write of it, unless that is under another guard; a scoreboard barrier counts operations in flight, so setters add up
-until an instruction waits for it. Every setter between two waits is found, not only the last one.
+The search goes back over all paths, through calls and returns, shortest first in issue cycles (the stall counts between). The
+search for a value ends at its write, unless that has a different guard; a scoreboard barrier counts operations in flight, so
+setters add up until an instruction waits for it. Every setter between two waits is found, not only the last one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Producer:
 
     Attributes:
         index: the instruction; cycles: issue cycles from it on the shortest path.
-        registers: of it that the waiting one needs, as bits.
-        barriers: scoreboard barriers it sets that the waiting one waits for, as bits.
+        registers: its registers that the waiting instruction needs, as bits.
+        barriers: scoreboard barriers that it sets and the waiting instruction waits for, as bits.
     """
 
     index: int
@@ -205,7 +205,7 @@ def conflicts(setter: Decoded, waiting: Decoded) -> int:
 
 
 def hazard(setter: Decoded, waiting: Decoded) -> str:
-    """Why an instruction waits for a setter: `RAW`, `WAW`, `WAR`, or `order` when they share no register."""
+    """Why an instruction waits for a setter: `RAW`, `WAW`, `WAR`, or `order` if they share no register."""
     if setter.scheduling.write_barrier is not None or setter.scheduling.sets == 0:
         if setter.access.writes & waiting.access.reads:
             return "RAW"

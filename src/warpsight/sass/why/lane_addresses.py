@@ -1,9 +1,9 @@
 """Addresses that the lanes of a warp access, relative to each other, read from the code alone.
 
-The slice that computes an address is evaluated for one warp. What all lanes share but the code does not say (arguments, the
-block's number, values loaded from one address) stands as one aligned number, which shifts all lanes alike; what was loaded
-from addresses that differ between lanes is unknown, and so is an address made of it. A value that a loop carries is taken at its
-first iteration: `in[row * 64 + k]` with `row` from the thread's number gives lanes 256 bytes apart, whatever `k`.
+The slice that computes an address is evaluated for one warp. Values that all lanes share but the code does not give (arguments,
+the block's number, values loaded from one address) are represented by one aligned number, which shifts all lanes equally. Values
+loaded from different addresses per lane are unknown, and so are addresses computed from them. A loop-carried value is taken from
+the first iteration: `in[row * 64 + k]` with `row` from the thread's number gives lanes 256 bytes apart, whatever `k`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LaneAddresses:
     """The addresses of accesses in one section of code.
 
     Args:
-        dependencies: of the section; width: threads of a block in x, 0 when unknown.
+        dependencies: dependencies of the section; width: threads of a block in x, 0 if unknown.
     """
 
     def __init__(self, dependencies: Dependencies, width: int = 0) -> None:
@@ -50,7 +50,7 @@ class LaneAddresses:
     def parts(self, index: int) -> tuple[int, int] | None:
         """Sectors of global memory or passes over the banks of shared memory that an access takes, and the fewest for its bytes.
 
-        None when its addresses are unknown. All lanes are taken to take part.
+        None if its addresses are unknown. All lanes are assumed to take part.
         """
         one = self._instructions[index]
         if one.kind.space not in ("global", "shared") or not one.kind.bits:
@@ -69,8 +69,8 @@ class LaneAddresses:
     def taken(self, index: int) -> tuple[float, float] | None:
         """The shares of lanes that take a branch and that do not, if lanes differ; None if they agree or it is unknown.
 
-        Half is assumed where data decides, that is where values that differ between lanes are loaded or computed from such.
-        Lanes that jump by a table are taken to be spread evenly over its targets.
+        Half is assumed if data decides, that is, if the branch depends on loaded values that differ between lanes. Lanes that
+        jump through a table are assumed to be spread evenly over its targets.
         """
         one = self._instructions[index]
         if one.operation == "BRX":

@@ -1,18 +1,18 @@
 """Prunes an instruction's possible dependencies to those it can have waited for.
 
-GPA prunes by the class of the producer, by barrier indices, and by paths whose issue cycles cover the producer's latency.
-Here the scheduling fields decide first: a stalled instruction waits for scoreboard barriers of its own wait mask and for the
-stall counts in front of it, and for nothing else. Rules, in order, each kept only while something is left:
+GPA prunes by the class of the producer, by barrier indices, and by paths whose issue cycles cover the producer's latency. Here
+the scheduling fields decide first: a stalled instruction waits only for scoreboard barriers in its own wait mask and for the
+stall counts before it. The following rules apply in order; a rule that would leave nothing is skipped:
 
 1. **barrier**: for a scoreboard stall, the setters of barriers in the wait mask, as far back as the last wait for the same
    barrier. An index that another instruction has taken over in between is therefore never blamed;
-2. **class**: of those, the memory or unit that the reason speaks of (long: global, local, texture, mbarriers; short: the
+2. **class**: of those, the memory or unit that the reason refers to (long: global, local, texture, mbarriers; short: the
    rest);
 3. **need**: those that share a register with the stalled instruction, before those that only share the barrier's counter;
-4. **path**: those whose latency is not over after the issue cycles of the shortest path;
+4. **path**: those whose latency exceeds the issue cycles of the shortest path;
 5. **last**: of loads from one memory in one block that release one barrier, the last: the others were issued before it.
 
-For a fixed wait, a producer stays when its result would not be ready had the instruction in front not held the warp.
+For a fixed wait, a producer stays if its result would not be ready without the stall of the preceding instruction.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ REASONS = {
     "math_pipe_throttle": _Reason("self", "the arithmetic pipe is busy"),
     "membar": _Reason("stores", "waits at a memory fence"),
     "mio_throttle": _Reason("queue", "the queue for shared memory and special functions is full"),
-    "misc": _Reason("self", "another reason of the hardware's"),
+    "misc": _Reason("self", "another hardware reason"),
     "no_instructions": _Reason("self", "waits for instructions to be fetched"),
     "not_selected": _Reason("self", "could issue, but another warp was chosen"),
     "selected": _Reason("self", "issues"),

@@ -14,7 +14,7 @@ class Sample:
     """Samples at one instruction for one reason.
 
     Attributes:
-        index: the instruction, counted in its section; reason: without prefix: `long_scoreboard`.
+        index: the instruction, counted in its section; reason: stall reason without prefix, such as `long_scoreboard`.
         samples: all of them; not_issued: those in cycles in which the scheduler issued nothing.
     """
 
@@ -47,7 +47,7 @@ class StallSamples:
 
     @property
     def issued(self) -> int:
-        """Those of warps that issued."""
+        """Samples of warps that issued."""
         return self.total - self.stalled
 
     def at(self) -> dict[int, dict[str, int]]:

@@ -2,12 +2,10 @@
 
 A verb is one module `warpsight.ui.cli.<group>.<verb>` (`import_` for the keyword `import`), or a package
 `warpsight.ui.cli.<verb>` with verbs below it. Both have a function `command(...)` in typer's notation, whose docstring is the
-verb's help and begins with the verb's line in :data:`VERBS`.
-A module may set `CONTEXT_SETTINGS` for the parser, `HAS_SIDES` when `--` is between two sides, and (below a folder)
-`TAKES_PROGRAM` when a program may follow `--`.
-Verbs print results to standard output, everything else to standard error, and end with
-:class:`~warpsight.errors.WarpsightError` or `typer.Exit`. Nothing but the standard library is imported until a verb runs:
-`warpsight --help` and `--version` answer at once.
+verb's help and begins with the verb's line in :data:`VERBS`. A module may set `CONTEXT_SETTINGS` for the parser, `HAS_SIDES` if
+`--` separates two sides, and (below a folder) `TAKES_PROGRAM` if a program may follow `--`. Verbs print results to standard
+output, everything else to standard error, and end with :class:`~warpsight.errors.WarpsightError` or `typer.Exit`. Only the
+standard library is imported until a verb runs, so `warpsight --help` and `--version` answer at once.
 """
 
 from __future__ import annotations
@@ -173,7 +171,7 @@ _came: list[int] = []
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code: 0 fine, 1 failed, 2 usage, 3 loss under `--strict`, 4 and 5 of `diff`."""
+    """Run one command line and return its exit code: 0 success, 1 failure, 2 usage, 3 loss with `--strict`, 4 and 5 by `diff`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if argv is None:
@@ -252,8 +250,8 @@ def _end(number: int, frame: object) -> None:
 def end_soon_after_interrupt(grace_s: float = _GRACE_S) -> None:
     """Let Ctrl-C end the process even while threads are computing or waiting for input: nothing they do is kept.
 
-    Python waits for its threads at the end; here temporary files and unfinished output are removed `grace_s` seconds after the
-    signal, and the process is left. Without grace no exception is raised first: a loop of asyncio would print it.
+    Python waits for its threads at the end. Here, temporary files and unfinished output are removed `grace_s` seconds after the
+    signal, and the process exits. Without grace, no exception is raised first, because a loop of asyncio would print it.
     """
     import signal
 
@@ -343,7 +341,7 @@ def _opening(arguments: Sequence[str]) -> list[str]:
 def hoisted(arguments: Sequence[str]) -> list[str]:
     """Move the global flags before the verb, so that `stats x.warp --no-color` works too.
 
-    What follows a lone `--`, and everything after a verb that wraps another program, stays where it is.
+    Everything after a lone `--`, or after a verb that wraps another program, stays in place.
     """
     verb = next((i for i, a in enumerate(arguments) if not a.startswith("-")), None)
     if verb is None or arguments[verb] not in VERBS or VERBS[arguments[verb]].wraps:

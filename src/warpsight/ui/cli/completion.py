@@ -1,6 +1,6 @@
-"""What a shell completes behind an option or as an argument: words, and columns, kernels and traces that are there.
+"""What a shell completes after an option or as an argument: words, and existing columns, kernels and traces.
 
-Looked at only while a shell asks. Where nothing is found here, the shell completes names of files.
+They are looked up only while a shell asks. If nothing is found, the shell completes file names.
 """
 
 from __future__ import annotations

@@ -116,10 +116,10 @@ Strict = Annotated[
 
 
 def bounds(text: str, option: str, most: int, base: int = 0) -> tuple[int, int]:
-    """LOW..HIGH, excluding HIGH, or one number, in any base or in the given one.
+    """The bounds of LOW..HIGH (excluding HIGH) or of one number, in any base or in the given one.
 
     Raises:
-        UsageError: naming the option.
+        UsageError: for an invalid value; the message names the option.
     """
     low, dots, high = text.partition("..")
     try:
@@ -128,7 +128,7 @@ def bounds(text: str, option: str, most: int, base: int = 0) -> tuple[int, int]:
     except ValueError:
         raise UsageError(f"{option} {text}: write N or LOW..HIGH") from None
     if not 0 <= begin < end <= most:
-        raise UsageError(f"{option} {text}: the range is empty or too large (HIGH does not belong to it)")
+        raise UsageError(f"{option} {text}: the range is empty or too large (HIGH is excluded)")
     return begin, end
 
 
@@ -136,7 +136,7 @@ def one_of(option: str, text: str, allowed: Sequence[Word]) -> Word:
     """Check that the value is one of a few words.
 
     Raises:
-        UsageError: naming the option and the words.
+        UsageError: for any other value; the message names the option and the accepted words.
     """
     for word in allowed:
         if word == text:
@@ -148,7 +148,7 @@ def check_one_form(csv: bool, json: bool) -> None:
     """Refuse two forms of output at once.
 
     Raises:
-        UsageError: when both are wanted.
+        UsageError: when both are requested.
     """
     if csv and json:
         raise UsageError("--csv and --json exclude each other")
@@ -158,14 +158,14 @@ def check_times(begin: str | None, end: str | None) -> None:
     """Refuse anything that is not a time before anything is read.
 
     Raises:
-        UsageError: naming the option.
+        UsageError: for an invalid value; the message names the option.
     """
     choice.nanoseconds(begin, "--from")
     choice.nanoseconds(end, "--until")
 
 
 def or_newest(trace: str) -> str:
-    """The trace, or the newest one in this folder, after a note that names it.
+    """The given trace, or the newest one in this folder, which a note then names.
 
     Raises:
         UsageError: when there is none.

@@ -1,6 +1,6 @@
 """Where verbs write results: standard output, or a new private file. Secrets are removed from all text.
 
-Traces hold none, but verbs also read capsules, core dumps, machine code and other tools' files.
+Traces contain none, but verbs also read capsules, core dumps, machine code and other tools' files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from warpsight.ui.render import terminal
 
 @contextmanager
 def binary(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
-    """A stream for bytes: standard output without a path or for `-`, else a new file (see `api.files.binary`)."""
+    """A stream for bytes: standard output without a path or for `-`, otherwise a new file (see `api.files.binary`)."""
     if path is None or str(path) == "-":
         stream = terminal.buffer()
         yield stream
@@ -28,16 +28,16 @@ def binary(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
         return
     with files.binary(path, force) as file:
         yield file
-    _say(path)
+    _report_written(path)
 
 
 @contextmanager
 def text(path: Path | None, force: bool = False, *, csv: bool | None = None) -> Iterator[IO[str]]:
-    """The same for text, without secrets; `csv` says whether it is CSV, None for a command that writes none.
+    """A stream for text, without secrets; `csv` says whether it is CSV, None for a command that writes none.
 
     Raises:
-        UsageError: when the name is that of another kind of file, or, on writing, of a page or of JSON that this is not: names
-            of kernels in text would be tags in a page.
+        UsageError: when the name belongs to another kind of file, or when text would be written to a name for a page or JSON,
+            because kernel names in text would be tags in a page.
     """
     if path is None or str(path) == "-":
         yield cast("IO[str]", _Secretless(sys.stdout))
@@ -48,7 +48,7 @@ def text(path: Path | None, force: bool = False, *, csv: bool | None = None) -> 
         raise UsageError(f"{path}: this is text, not a {suffix} file: {remedy} a name that ends in .txt")
     with files.binary(path, force) as raw, files.as_text(raw) as stream:
         yield cast("IO[str]", _Secretless(stream, path))
-    _say(path)
+    _report_written(path)
 
 
 #: Forms of tables by the suffix of a name, and compressions likewise.
@@ -58,10 +58,10 @@ PACKED = {".gz": "gzip", ".zst": "zstd"}
 
 
 def form_of(given: str | None, path: Path | None, forms: Sequence[str]) -> str:
-    """The form asked for, else the one that the name of the output has the suffix of, else the first one.
+    """The requested form, otherwise the one that the output's suffix implies, otherwise the first one.
 
     Raises:
-        UsageError: for a form that does not exist, a name of another form, or of a kind of file that is none of them.
+        UsageError: for an unknown form, or a name that belongs to another form or another kind of file.
     """
     if given is not None and given not in forms:
         raise UsageError(f"there is no format {given!r}{choices(given, forms)}")
@@ -81,7 +81,7 @@ def form_of(given: str | None, path: Path | None, forms: Sequence[str]) -> str:
     return given or named or forms[0]
 
 
-def _say(path: Path) -> None:
+def _report_written(path: Path) -> None:
     """Report what was written, and how to open a page."""
     from warpsight.ui.render import numbers
 
@@ -157,7 +157,7 @@ def target(path: Path | None) -> Path | IO[bytes] | None:
 
 
 def plain(value: object) -> float | str:
-    """A JSON value for one that JSON lacks: wide integers (sums) come from SQL as decimals."""
+    """A JSON value in place of one that JSON lacks: wide integers (sums) come from SQL as decimals."""
     from decimal import Decimal
 
     if isinstance(value, Decimal):
@@ -166,7 +166,7 @@ def plain(value: object) -> float | str:
 
 
 def json_text(value: object) -> str:
-    """JSON as every verb prints it: indented, without secrets; numbers that JSON does not have become null."""
+    """JSON as every verb prints it: indented, without secrets; numbers that JSON lacks become null."""
     import msgspec
 
     encoded = msgspec.json.encode(value, enc_hook=plain)

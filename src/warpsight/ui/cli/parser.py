@@ -152,7 +152,7 @@ class _ProgramCommand(_VerbCommand):
 
 
 def verb_command(name: str) -> Any:
-    """The parser of a verb, made from its module's `command`; the names in a folder's `BELOW` are verbs below it."""
+    """The parser of a verb, made from its module's `command`; for a folder of verbs, `BELOW` names the verbs in it."""
     module = importlib.import_module(module_of(name))
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     if not hasattr(module, "BELOW"):
@@ -360,7 +360,7 @@ def run(arguments: list[str]) -> int:
             "Symlink loop from "
         ):  # pathlib, before Python 3.13
             terminal.error(
-                f"{str(error).split(' from ', 1)[1]} is a symbolic link to itself, by way of others perhaps"
+                f"{str(error).split(' from ', 1)[1]} is a symbolic link to itself, perhaps through others"
             )
             return 1
         if out_of_memory(error):

@@ -41,14 +41,14 @@ def split(words: Sequence[str], verb: str) -> tuple[str | None, list[str]]:
 def recording(
     words: Sequence[str], verb: str, keep: Path | None, force: bool, recorded: RunOptions
 ) -> Iterator[tuple[str, int]]:
-    """The trace to read, and the exit code of the program, if one is recorded first.
+    """The trace to read, and the program's exit code if one is recorded first.
 
     Args:
         words: as on the command line.
-        verb: which verb of `sass` asks.
-        keep: where the recording of a program stays.
+        verb: the calling verb of `sass`.
+        keep: where to keep the recording of a program.
         force: whether it may replace a trace there.
-        recorded: how a program is recorded.
+        recorded: options for recording a program.
     """
     path, program = split(words, verb)
     if path is not None:

@@ -1,6 +1,6 @@
 """Notebook support: traces, results and flame graphs display themselves, and `%%warpsight` records a cell.
 
-`%load_ext warpsight` adds the magic; the displays need nothing but an import of warpsight.
+`%load_ext warpsight` adds the magic; the displays only need an import of warpsight.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def name_cells(folder: Path, compiler: Compiler, last: int | None) -> None:
     Args:
         folder: The trace.
         compiler: The compiler of the shell that ran the cells.
-        last: The number of the recorded cell; IPython may give its code, which runs within it, a later one.
+        last: The number of the recorded cell; IPython may number the code that runs inside it later.
     """
     import pyarrow as pa
 

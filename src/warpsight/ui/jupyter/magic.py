@@ -52,7 +52,7 @@ def _record_cell(shell: _Shell, line: str, cell: str) -> None:
         cell: The code.
 
     Raises:
-        UsageError: for options that do not exist.
+        UsageError: for unknown options.
         WarpsightError: when nothing can be recorded here, or this process is being recorded already.
     """
     import warpsight

@@ -41,7 +41,7 @@ class Page:
 def fitted(build: Callable[[Page], Answer], rows: int, cursor: int, most_bytes: int) -> Answer:
     """The answer with as many rows of each table as `rows` and `most_bytes` allow, at least one.
 
-    An answer that does not give all has `rows_in_all`, by table, and `next_cursor`, with which to ask for what follows.
+    An incomplete answer has `rows_in_all`, by table, and `next_cursor`, which asks for the rest.
     """
     room = most_bytes - _SPARE
     low, high = 1, min(max(rows, 1), MOST_ROWS)
@@ -76,7 +76,7 @@ def _size(answer: Answer) -> int:
 
 
 def bounded(answer: Answer, most_text: int = MOST_TEXT) -> Answer:
-    """An answer as plain data, with strings cut and secrets removed: the agent's provider sees everything."""
+    """An answer as plain data, with strings cut and secrets removed: because the agent's provider sees everything."""
     return {str(key): _plain(value, most_text) for key, value in answer.items()}
 
 

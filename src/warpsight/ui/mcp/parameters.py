@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ArgumentHelp:
-    """A description, and any fixed set of values (or those of each item of a list)."""
+    """A description, and the allowed values, if fixed (for a list, those of each item)."""
 
     description: str
     values: Callable[[], Sequence[str]] | None = None
@@ -38,8 +38,8 @@ PARAMETERS = {
     "trace": ArgumentHelp("A trace or profiler file, as list_traces names it."),
     "rows": ArgumentHelp("Maximum rows per table, 1 to 200; fewer if they exceed the byte limit."),
     "cursor": ArgumentHelp("Rows to skip: `next_cursor` of the previous answer, to continue where it stopped."),
-    "most_bytes": ArgumentHelp("Bytes of the answer at most; ask for more only when it is needed."),
-    "begin_s": ArgumentHelp("Begin of the part that counts, in seconds since the start of the recording."),
+    "most_bytes": ArgumentHelp("Largest size of the answer in bytes; ask for more only when needed."),
+    "begin_s": ArgumentHelp("Start of the part that counts, in seconds since the start of the recording."),
     "end_s": ArgumentHelp("End of the part that counts, in seconds since the start of the recording."),
     "names": ArgumentHelp("Analyses to run instead of the verdict.", _analyses),
     "subject": ArgumentHelp("What is summed up; memory is what each allocation site holds.", _subjects),

@@ -45,15 +45,15 @@ class Places:
             WarpsightError: when it is not below a root, or does not exist.
         """
         if "://" in path or "\0" in path:
-            raise WarpsightError(f"{path!r} is not a path below {self._named()}")
+            raise WarpsightError(f"{path!r} is not a path below {self._root_names()}")
         for root in self.roots:
             with contextlib.suppress(OSError, ValueError):  # no path of this system
                 found = (root / path).resolve()
                 if found.exists() and any(found == r or found.is_relative_to(r) for r in self.roots):
                     return found
-        raise WarpsightError(f"there is no {path!r} below {self._named()}")
+        raise WarpsightError(f"there is no {path!r} below {self._root_names()}")
 
-    def _named(self) -> str:
+    def _root_names(self) -> str:
         return ", ".join(str(root) for root in self.roots)
 
     def open(self, path: str) -> StoredTrace:
@@ -88,7 +88,7 @@ class Places:
         """After an unexpected error, report whether an open trace is damaged, checking the last used one first.
 
         Raises:
-            TraceError: when one is.
+            TraceError: when an open trace is damaged.
         """
         for trace in reversed(list(self._open.values())):
             trace.blame(error)

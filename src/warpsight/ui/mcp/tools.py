@@ -123,14 +123,14 @@ class Tools:
         if end_s <= begin_s:
             raise UsageError(f"the window from {begin_s:g} s to {end_s:g} s is empty")
         lists = {
-            name: _known(
+            name: _without_nulls(
                 events(opened, chosen, kinds, _MOST_EVENTS, running=True).tables["events"].to_pylist()
             )
             for name, kinds in (("device", _DEVICE), ("host", _HOST))
         }
         origin = begin_of(opened)
         gaps = gaps_between(opened, origin + round(begin_s * 1e9), origin + round(end_s * 1e9)).to_pylist()
-        lists["idle"] = _known({**gap, "begin": gap["begin"] - origin} for gap in gaps)
+        lists["idle"] = _without_nulls({**gap, "begin": gap["begin"] - origin} for gap in gaps)
         if opened.count("sample"):
             lists["samples"] = _stacks(_graph(opened, chosen, "samples"))
         return fitted(
@@ -249,7 +249,7 @@ class Tools:
         found = compare_runs(*([runs.read(self._places.open(path)) for path in side] for side in sides))
         tables = found.result.tables
         if by is not None and by not in tables:
-            raise UsageError(f"there is no table {by!r}; there is: {', '.join(tables)}")
+            raise UsageError(f"there is no table {by!r}; tables: {', '.join(tables)}")
         wanted = (by,) if by is not None else ("summary", "role" if found.by_role else "kernel", "tree")
         kept = {name: tables[name] for name in wanted if name in tables}
         if by is None:
@@ -259,7 +259,7 @@ class Tools:
         return fitted(lambda page: {**facts, **_result(result, page)}, rows, cursor, most_bytes)
 
 
-def _known(rows: Iterable[Answer]) -> list[Answer]:
+def _without_nulls(rows: Iterable[Answer]) -> list[Answer]:
     """Rows without their null values."""
     return [{key: value for key, value in row.items() if value is not None and value != ""} for row in rows]
 

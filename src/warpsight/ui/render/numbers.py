@@ -14,7 +14,7 @@ _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def duration(ns: float) -> str:
-    """1.23 ms, 45.6 µs, 890 ns, 12.3 s, 2 h 05 min."""
+    """Format a duration: 1.23 ms, 45.6 µs, 890 ns, 12.3 s, 2 h 05 min."""
     size = abs(ns)
     if size >= 3_600e9:
         return f"{int(ns // 3_600e9)} h {int(ns % 3_600e9 // 60e9):02d} min"
@@ -25,7 +25,7 @@ def duration(ns: float) -> str:
 
 
 def size(count: float) -> str:
-    """512 B, 1.50 KiB, 3.25 GiB."""
+    """Format a size: 512 B, 1.50 KiB, 3.25 GiB."""
     unit = 0
     while abs(count) >= 1023.5 and unit < len(_BYTES) - 1:
         count /= 1024
@@ -34,7 +34,7 @@ def size(count: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """Bytes per second in decimal units, as links and memories are specified: 38.8 GB/s."""
+    """Format bytes per second in decimal units, as data sheets do: 38.8 GB/s."""
     for scale, unit in ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")):
         if abs(per_second) >= scale:
             return f"{_digits(per_second / scale)} {unit}"
@@ -42,7 +42,7 @@ def rate(per_second: float) -> str:
 
 
 def operations(count: float) -> str:
-    """Floating-point operations in decimal units: 12.3 TFLOP."""
+    """Format floating-point operations in decimal units: 12.3 TFLOP."""
     for scale, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(count) >= scale * 0.9995:
             return f"{_digits(count / scale)} {prefix}FLOP"
@@ -90,7 +90,7 @@ def _digits(value: float) -> str:
 
 
 def near(text: str, root: str = "") -> str:
-    """Files below the working directory (or `root`) by relative path: short, and linked by terminals."""
+    """Shorten paths below the working directory (or `root`) to relative ones, which terminals link."""
     try:
         return text.replace(f"({root or os.getcwd()}/", "(")
     except FileNotFoundError:  # the working directory was removed
@@ -98,7 +98,7 @@ def near(text: str, root: str = "") -> str:
 
 
 def shorten_paths(text: str, width: int) -> str:
-    """Text of at most `width` characters: paths lose folders from the left, file and line stay; then the end is cut."""
+    """Text of at most `width` characters: paths lose folders from the left but keep file and line; then the end is cut."""
     while len(text) > width and (found := max(_FOLDERS.findall(text), key=len, default="")):
         text = text.replace(found, "…/", 1)
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"

@@ -19,7 +19,7 @@ def asset(name: str) -> str:
 
 
 def page(template: str, *, css: Sequence[str], js: Sequence[str], data: object, **values: object) -> str:
-    """A self-contained page; text from a trace is escaped, styles and scripts are ours.
+    """A self-contained page; text from a trace is escaped, and all styles and scripts are our own.
 
     The template gets `css`, `js`, `data` (for a script element of type application/json), `version` and the values.
     """

@@ -15,7 +15,7 @@ from warpsight.ui.render import tables
 _SENTENCES = {
     outcome.EXACT: "bit-exact: every output byte is that of the recording, in each of {runs} runs",
     outcome.REPEATABLE: "repeatable: {runs} runs leave the same bytes; there was no recording to compare them with",
-    outcome.DIFFERENT: "different: the outputs are not those of the recording, and the same in each of {runs} runs",
+    outcome.DIFFERENT: "different: the outputs differ from the recording, in the same way in each of {runs} runs",
     outcome.VARYING: "non-deterministic: runs leave different bytes",
     outcome.LEFT: "left the capsule: an access went to memory that the capsule does not hold",
 }

@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, which editors and code scanning show at the lines that they are about.
+"""Findings as SARIF 2.1.0, which editors and code scanning show at their lines.
 
 Format: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """
@@ -40,7 +40,7 @@ def log(
         verdict: What was found.
         root: Folder of the sources, to which files below it are relative.
         text: Redaction of messages.
-        origin: 0 of the times that people see.
+        origin: Zero point of the times that people see.
         outside: Also name lines of files that are not below `root`, by their full path.
     """
     results, notes = [], []

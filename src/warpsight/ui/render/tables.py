@@ -176,7 +176,7 @@ def _least(column: _Column, minimum: int) -> int:
 
 
 def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
-    """Columns to show and their widths: shrink strings to 36, drop columns, shrink to 24, drop more columns, shrink to 8."""
+    """Columns to show and their widths: shrink strings to 36, drop columns, shrink to 24, drop more, shrink to 8."""
     chosen = list(columns)
 
     def room(minimum: int) -> int:
@@ -207,7 +207,7 @@ def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
 
 
 def write_csv(table: pa.Table, stream: IO[str], *, header: bool = True) -> None:
-    """Full precision, raw units, RFC 4180; see :func:`csv_cell` for strings that spreadsheets would execute."""
+    """Write CSV (RFC 4180) in full precision and raw units; :func:`csv_cell` handles strings that spreadsheets would execute."""
     writer = csv.writer(stream, lineterminator="\n")
     if header:
         writer.writerow(map(csv_cell, table.column_names))
@@ -216,7 +216,7 @@ def write_csv(table: pa.Table, stream: IO[str], *, header: bool = True) -> None:
 
 
 def csv_cell(value: object) -> object:
-    """A cell as it is; texts that look like a formula begin with an apostrophe, and no carriage return ends a row."""
+    """A cell of CSV; text that looks like a formula begins with an apostrophe, and no carriage return ends a row."""
     if not isinstance(value, str):
         return value
     return (f"'{value}" if value.startswith(_FORMULA_BEGINS) else value).replace("\r", "\n")

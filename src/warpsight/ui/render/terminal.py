@@ -39,7 +39,7 @@ def configure(*, color: bool | None = None, verbosity: int = 0) -> None:
 
 
 def verbosity() -> int:
-    """-1 quiet, 0 normal, 1 verbose."""
+    """The verbosity: -1 quiet, 0 normal, 1 verbose."""
     return _TERMINAL.get().verbosity
 
 
@@ -56,7 +56,7 @@ def colored(stream: IO[str]) -> bool:
 
 
 def printable(text: str) -> str:
-    """A string on one line that a terminal displays safely: control characters escaped, spaces for line ends."""
+    """A string as one line that a terminal displays safely, with control characters escaped and spaces for line ends."""
     if text.isprintable():
         return text
     return _ANY_CONTROL.sub(lambda match: " " if match[0] in "\t\n" else _escape(match), text)
@@ -134,7 +134,7 @@ class _Losable:
 
 
 def let_messages_fail() -> None:
-    """For verbs that run a program: failing to write a message must not change the outcome."""
+    """Ignore failures to write a message, for verbs whose outcome is that of a program."""
     if not isinstance(sys.stderr, _Losable):
         sys.stderr = cast("TextIO", _Losable(sys.stderr))
 

@@ -167,7 +167,7 @@ def test_one_run_a_side_is_said_to_be_untested_first():
     found = compared(PROGRAM, PROGRAM.slower("gemm_a", 2.0), count=1)
     assert found.verdict == "untested" and found.low is None and found.could_see is None
     assert found.headline.startswith(
-        "not tested against run-to-run noise, with one run a side: the second is "
+        "not tested against run-to-run noise, with one run per side: the second is "
     )
     assert set(verdicts(found, "kernel").values()) == {"untested"}
     assert all(one["p"] is None and one["low"] is None for one in rows(found, "kernel"))

@@ -36,7 +36,7 @@ def test_slower_and_faster_with_the_nearer_end_first() -> None:
     ("change", "needed", "loop", "text"),
     [
         (1.004, log(1.023), "step", "in the time per step: +0.4% (99%: −1.1 to +1.9%), could have seen 2.3%"),
-        (0.996, 3.0, "recording", "in the time of the recording: −0.4% (99%: −1.1 to +1.9%), only a change by a multiple "
+        (0.996, 3.0, "recording", "in the time of the recording: −0.4% (99%: −1.1 to +1.9%), only a change by several times "
          "could have been seen"),
         (1.004, 2.99, "step", "in the time per step: +0.4% (99%: −1.1 to +1.9%), could have seen 1,889%"),
     ],
@@ -72,7 +72,7 @@ def test_spans() -> None:
 @pytest.mark.parametrize(
     ("one", "two", "runs", "untested"),
     [
-        ([None], [None], "1 and 1 runs", "with one run a side"),
+        ([None], [None], "1 and 1 runs", "with one run per side"),
         (
             [None] * 2,
             [None] * 5,

@@ -190,7 +190,7 @@ def test_python_stacks_tell_modules_by_the_line_that_calls_them(build, program):
         ("Model_0/Linear_0", 100, 100, None),
         ("Model_0/Linear_1", 30, 30, None),
     ]
-    assert any("known by Python stacks" in finding.text for finding in modules(trace).findings)
+    assert any("known from Python stacks" in finding.text for finding in modules(trace).findings)
 
 
 def ids_of(build, stacks):

@@ -39,7 +39,7 @@ def test_work_was_told_to_wait_when_its_thread_said_so_since_its_launch_before(
             since -= 1
         if delay[node] and any(kind == TOLD for _, kind in calls[since + 1 : place]):
             expected.append(node)
-    found = waiting.told_to_wait(program(
+    found = waiting.after_stream_waits(program(
         calls=SimpleNamespace(functions=FUNCTIONS, function=np.array([kind for _, kind in calls], np.int64)),
         by_thread=SimpleNamespace(call=np.arange(len(calls)), thread=np.array([thread for thread, _ in calls], np.int64)),
         delay=np.array([*delay, 5], np.int64), place=np.array([*places, -1], np.int64),  # and one of no known call

@@ -174,9 +174,7 @@ def test_where_nothing_of_the_host_was_recorded_nothing_is_said_of_its_launches(
     del program.rows["launch"]
     found = judged(program)
     said = " ".join(line for one in found.findings for line in one.evidence)
-    assert (
-        "no call of the host that launches or waits was recorded" in said and "calls that launch" not in said
-    )
+    assert "no host call that launches or waits was recorded" in said and "calls that launch" not in said
 
 
 def test_what_is_held_back_after_its_launch_was_launched_in_the_trace(program: Program) -> None:

@@ -62,7 +62,7 @@ def test_work_that_never_finished_and_loss_are_said(tmp_path):
         )
     with open_trace(tmp_path / "t.warp") as trace:
         found = verdict(trace)
-    assert found.headline == "no kernel finished: 1 was launched and never seen to run"
+    assert found.headline == "no kernel finished: 1 was launched but never seen running"
     assert any("12 lost in cupti: buffers were full" in f.text for f in found.findings)
 
 
@@ -112,7 +112,7 @@ def test_ranges_alone_are_not_called_the_hosts(program):
         program.annotated(f"[MEMCPY] {number}", program.host - 50 * US)
     with program.open() as trace:
         found = verdict(trace)
-    assert "3 ranges, on tracks that are not said to be a device's" in found.summary
+    assert "3 ranges, on tracks not marked as a device's" in found.summary
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,8 @@ def test_sampled_stacks_and_lengths_that_mean_nothing_are_counted(tmp_path):
     ranges = [{"ph": "X", "name": "x", "pid": 1, "tid": 1, "ts": 5, "dur": dur} for dur in (-3, "long", 2)]
     made = imported(tmp_path, json.dumps({"traceEvents": ranges, "stackFrames": {"1": {"name": "f"}}}))
     assert Counter((row["count"], row["cause"]) for row in made.losses) == {
-        (1, "durations below zero: they are 0"): 1,
-        (1, "durations that cannot be read: they are 0"): 1,
+        (1, "negative durations, set to 0"): 1,
+        (1, "unreadable durations, set to 0"): 1,
         (1, "sampled stacks are not kept"): 1,
     }
 
@@ -100,7 +100,7 @@ def test_a_file_that_ends_inside_an_event_gives_all_before_it(tmp_path):
     with ws.open(made.path) as trace:
         found = set(trace.sql("SELECT name, start, duration, kind, open FROM marker").fetchall())
     assert found == {r for r in RANGES if r[0] != "never closed"}
-    assert any("is not whole" in row["cause"] for row in made.losses)
+    assert any("is incomplete" in row["cause"] for row in made.losses)
 
 
 def test_damage_in_the_middle_costs_the_events_it_hits(tmp_path):

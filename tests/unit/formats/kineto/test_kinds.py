@@ -131,7 +131,7 @@ def test_what_was_cut_off_is_said_and_the_rest_is_there(tmp_path, ending):
     path = tmp_path / "cut.json"
     path.write_bytes(FILE.read_bytes()[: ending - 1])
     made = import_files([path], tmp_path / "t.warp")
-    assert any("is not whole" in loss["cause"] for loss in made.losses)
+    assert any("is incomplete" in loss["cause"] for loss in made.losses)
     assert made.rows["kernel"] == 3
 
 
@@ -189,8 +189,8 @@ def test_values_of_a_wrong_type_are_kept_as_attributes_or_counted(tmp_path):
         assert one(trace, "SELECT bytes FROM memset") == (64,)
         lost = trace.sql("SELECT count, cause FROM loss WHERE severity = 'lost'").fetchall()
         assert lost == [
-            (1, "durations that cannot be read: they are 0"),
-            (1, "durations below zero: they are 0"),
+            (1, "unreadable durations, set to 0"),
+            (1, "negative durations, set to 0"),
         ]
 
 

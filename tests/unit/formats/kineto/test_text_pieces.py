@@ -165,8 +165,8 @@ def test_a_duration_that_is_missing_is_not_one_that_cannot_be_read(tmp_path: Pat
         ]  # fmt: skip
         lost = trace.sql("SELECT count, cause FROM loss WHERE severity = 'lost'").fetchall()
         assert sorted(lost) == [
-            (1, "durations that cannot be read: they are 0"),
-            (2, "durations below zero: they are 0"),
+            (1, "unreadable durations, set to 0"),
+            (2, "negative durations, set to 0"),
         ]
 
 

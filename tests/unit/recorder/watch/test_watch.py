@@ -131,7 +131,7 @@ def test_a_process_that_went_on_is_said_and_may_be_suspected_again(watching: Wat
     one.told_at, one.told_quiet = 4, 200.0
     target: Any = SimpleNamespace(arena="a", pid=1)
     assert watching.watch._suspect(target, 301.0) is None
-    assert watching.said == ["process 1 went on: work has completed again"] and one.told_at is None
+    assert watching.said == ["process 1 continued: work has completed again"] and one.told_at is None
     assert watching.watch._suspect(target, 302.0) is None and len(watching.said) == 1
 
 

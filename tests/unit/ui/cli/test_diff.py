@@ -64,7 +64,7 @@ def test_options_may_stand_behind_the_dashes(said, recorded):
 def test_one_run_a_side_is_not_tested(said, recorded):
     code, out, err = said(recorded / "same" / "0.warp", recorded / "slower" / "0.warp")
     assert code == 0
-    assert out.startswith("Not tested against run-to-run noise, with one run a side: ")
+    assert out.startswith("Not tested against run-to-run noise, with one run per side: ")
     assert "untested" in out and "beyond run-to-run noise" not in out
     assert "four runs per side, better five" in err
 
@@ -79,7 +79,7 @@ def test_three_runs_a_side_say_that_no_test_can_tell(said, recorded):
 def test_four_runs_a_side_say_what_they_cannot_tell(said, recorded):
     _, out, err = said(*paths(recorded / "same", 4), "--", *paths(recorded / "slower", 4))
     assert out.startswith("Slower by ")
-    assert "one run out of line hides a change of a row" in err
+    assert "a single outlier can hide a change of a row" in err
 
 
 def test_fail_if_slower_ends_with_4_on_a_slowdown_beyond_noise(said, recorded):
@@ -113,9 +113,9 @@ def test_fail_if_slower_refuses_too_few_runs_unless_told_to_judge_them(said, rec
         (["same", "--", "other", "--", "slower"], "use -- once"),
         (["same/0.warp", "same/0.warp", "--", "slower"], "is given twice on one side"),
         (["same", "same/0.warp", "--", "slower"], "is given twice on one side"),
-        (["same", "other", "--fail-if-slower", "0"], "is a percentage above 0"),
+        (["same", "other", "--fail-if-slower", "0"], "must be a percentage above 0"),
         (["same", "other", "--untested"], "needs --fail-if-slower"),
-        (["same", "other", "--by", "colour"], "--by is one of"),
+        (["same", "other", "--by", "colour"], "--by must be one of"),
         (["empty", "other"], "is a folder without traces"),
     ],
 )  # fmt: skip

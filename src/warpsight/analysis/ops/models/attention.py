@@ -1,8 +1,8 @@
 """Scaled dot-product attention: PyTorch's operators and those of flash_attn and aiter, forward and backward.
 
 Argument orders: PyTorch's native_functions.yaml; flash_attn/flash_attn_interface.py; aiter/ops/mha.py. Third parties insert
-arguments from version to version; there the causal flag is found as the first (aiter's packed sequences: second) truth value,
-and the window as the two numbers behind it.
+arguments from version to version; their causal flag is found as the first boolean (aiter's packed sequences: the second), and the
+window as the two numbers after it.
 """
 
 from __future__ import annotations

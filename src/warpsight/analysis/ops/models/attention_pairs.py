@@ -6,10 +6,11 @@ from __future__ import annotations
 def pairs(
     queries: int, keys: int, *, causal: bool = False, from_end: bool = False, left: int = -1, right: int = -1
 ) -> int:
-    """Pairs that a mask leaves.
+    """The number of pairs that a mask leaves.
 
-    Query i is at key i, or (`from_end`) the last query at the last key. It sees keys up to `left` before and `right` after
-    its own (-1: all), and with `causal` none after. Example: 3 queries, 5 keys, causal: 1 + 2 + 3 pairs, from the end 3 + 4 + 5.
+    Query i is aligned with key i, or (`from_end`) the last query with the last key. It sees keys up to `left` before and `right`
+    after its own (-1: all), and with `causal` none after. Example: 3 queries, 5 keys, causal: 1 + 2 + 3 pairs, from the end 3 + 4
+    + 5.
     """
     if causal:
         right = 0
@@ -30,8 +31,8 @@ def _clipped(count: int, first: int, top: int) -> int:
 def packed(sequences: int, tokens: int, longest: int, *, causal: bool = False) -> tuple[int, int]:
     """The least and the most pairs of sequences that attend to themselves, given their number, sum and greatest length.
 
-    Pairs grow with the square of the lengths: least when all others are equally long, most when as many as possible are as long
-    as the longest. The two are equal when the lengths follow from the numbers.
+    The number of pairs grows with the square of the lengths. It is smallest when all other sequences are equally long, and
+    largest when as many as possible are as long as the longest. The two are equal when the given numbers determine the lengths.
     """
     rest, others = tokens - longest, sequences - 1
     least, extra = divmod(max(rest, 0), others) if others else (0, 0)

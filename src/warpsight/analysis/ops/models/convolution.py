@@ -1,7 +1,7 @@
 """Convolutions of one to three dimensions, plain and transposed, forward and backward.
 
-Each output of a plain convolution is a sum over the inputs of its group and the points of the kernel; in a transposed one
-each input is spread so. Argument orders are those of PyTorch's native_functions.yaml.
+Each output of a plain convolution is a sum over the inputs of its group and the points of the kernel; a transposed one spreads
+each input over outputs in the same way. Argument orders are those of PyTorch's native_functions.yaml.
 """
 
 from __future__ import annotations

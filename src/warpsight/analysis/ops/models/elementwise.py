@@ -1,7 +1,7 @@
 """Elementwise operators: inputs are broadcast, and each result element is computed independently.
 
 The table says how many tensors an operator takes and how many operations it does for each element of its result. An
-elementary function counts as one; comparisons, selections and logic as none.
+elementary function counts as one; comparisons, selections and logic count as zero.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Estimate:
         family: What kind of operator it is.
         flops: Floating-point (or integer) operations, None: not known.
         bytes: Bytes read and written, None: not known.
-        dtype: Our name of the element type the arithmetic is done in, "" unknown.
+        dtype: Our name for the element type of the arithmetic, "" if unknown.
         matrix: Done by the matrix units, where a device has them for the type.
         detail: Arguments that matter, in words.
         reason: Why something is not known.
@@ -48,7 +48,7 @@ Model = Callable[[Call], Estimate]
 
 
 def moved(*tensors: Tensor | None) -> tuple[float | None, str]:
-    """Total bytes of some tensors, ignoring None; and why they are unknown."""
+    """Total bytes of some tensors (ignoring None), and the reason if they are unknown."""
     try:
         return float(sum(tensor.bytes for tensor in tensors if tensor is not None)), ""
     except Unknown as reason:

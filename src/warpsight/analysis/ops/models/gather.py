@@ -1,4 +1,4 @@
-"""Reading and writing by index: embeddings, bags of them, index_select, gather, scatter."""
+"""Reading and writing by index: embeddings, embedding bags, index_select, gather, scatter."""
 
 from __future__ import annotations
 

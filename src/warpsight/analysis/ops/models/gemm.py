@@ -1,6 +1,6 @@
 """Products of matrices: mm, addmm, bmm, baddbmm, linear, matmul, scaled and grouped products.
 
-Arguments are in the order of PyTorch's native_functions.yaml; those of vLLM's and bitsandbytes' operators of their schemas.
+Arguments are in the order of PyTorch's native_functions.yaml; for vLLM's and bitsandbytes' operators, of their schemas.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The common broadcast shape.
 
     Raises:
-        Unknown: when they cannot be.
+        Unknown: when the shapes cannot be broadcast.
     """
     length = max(map(len, shapes), default=0)
     out = [1] * length

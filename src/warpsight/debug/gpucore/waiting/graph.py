@@ -1,10 +1,10 @@
 """The wait-for graph over the places of a dump's lanes; places that wait for no one are roots.
 
-Lanes at a barrier wait for those of their block (cluster, warp) that have not come: they are elsewhere in the code or at another
-barrier. An edge is certain when the barrier needs the lanes it leads to; it is possible when they only could do what the waiter
-needs: arrive at an mbarrier, write to shared memory, be among the threads that a named barrier counts. Lanes that poll global
-memory, sleep or compute wait for nobody that a dump shows. A possible edge never makes a circle: of two places that could each
-wait for the other it says nothing.
+Lanes at a barrier wait for those of their block (cluster, warp) that have not arrived: these are elsewhere in the code or at
+another barrier. An edge is certain if the barrier needs the lanes it leads to. It is possible if they merely could do what the
+waiter needs: arrive at an mbarrier, write to shared memory, or be among the threads that a named barrier counts. Lanes that poll
+global memory, sleep or compute wait for no one that a dump shows. Possible edges never form a cycle: if two places could each
+wait for the other, there is no edge.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Count:
 
     Attributes:
         arrived: threads that wait there, by warps of 32, as the hardware counts; needed: what the barrier counts.
-        threads: of the block when it was launched; exited: of these.
+        threads: threads of the block at launch; exited: how many of them have exited.
         silent: whether threads may also have arrived without waiting (`bar.arrive`).
-        others: whether threads that could come `wait` for those that are there, or `may wait`; empty: none could.
+        others: whether threads that could still arrive `wait` for those at the barrier, or `may wait`; empty if none could.
     """
 
     arrived: int
@@ -83,10 +83,10 @@ class WaitGraph:
 
     Attributes:
         edges: between places.
-        order: all places, those that wait for nobody first, each behind what it waits for.
-        why: for each place that waits for nobody, one of :data:`REASONS`.
+        order: all places: those that wait for no one first, and each after the places it waits for.
+        why: for each place that waits for no one, one of :data:`REASONS`.
         circles: places that wait for each other.
-        counts: of places whose barrier cannot be completed.
+        counts: counts of places whose barrier cannot be completed.
         mbarriers: the state of the mbarrier that a place's first lane waits at.
         grid_barriers: places that poll for a barrier of the whole grid, by the names of their functions.
     """

@@ -2,7 +2,7 @@
 
 The hardware's program counter is the next instruction to issue: a warp held by a barrier has passed `BAR.SYNC`, one held by
 `WARPSYNC`, `BSYNC` or `UCGABAR_WAIT` has not issued it yet. Debuggers print the line of that counter, which for a block
-barrier is the line *behind* the barrier; here the waiting instruction itself is given. Encodings are those of Volta to
+barrier is the line *behind* the barrier; this module gives the waiting instruction itself. Encodings are those of Volta to
 Blackwell (128 bits: the operation in bits 0-11, the guard predicate in bits 12-15), as nvdisasm prints them.
 """
 
@@ -38,13 +38,13 @@ class WarpWait:
 
     Attributes:
         kind: `barrier`, `mbarrier`, `cluster barrier`, `warp`, `reconvergence`, `memory`, `earlier grid` or `sleep`.
-        text: the same for people, with what is known: `barrier 1 of 128 threads`.
-        address: of the waiting instruction.
+        text: the same as text, with known details: `barrier 1 of 128 threads`.
+        address: address of the waiting instruction.
         barrier: the number of a block's barrier; None if unknown.
         threads: how many threads that barrier counts, 0 for all of the block.
-        lanes: for whom a warp's barrier is, as a mask.
+        lanes: the lanes that take part in a warp's barrier, as a mask.
         mbarrier: address of the mbarrier in the block's shared memory, in bytes; None if unknown.
-        parity: of the mbarrier's phase that is waited for; None if unknown.
+        parity: parity of the awaited phase of the mbarrier; None if unknown.
         poll: what a polling loop reads.
     """
 
@@ -64,7 +64,7 @@ def wait_at(pc: int, code: Code, lane: LaneRegisters) -> WarpWait | None:
 
     Args:
         pc: next instruction to issue.
-        code: of the dump.
+        code: all code of the dump.
         lane: registers of a lane of the warp.
     """
     read = code.instruction

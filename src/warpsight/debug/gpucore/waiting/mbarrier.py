@@ -1,13 +1,13 @@
 """The state of an mbarrier, from the shared memory in a dump.
 
-An mbarrier is one word of 64 bits. PTX calls it opaque. Its fields are known from what `mbarrier.init` and
-`mbarrier.pending_count` compile to, and from words read back on Hopper and Blackwell; counts are kept negated:
+An mbarrier is one word of 64 bits. PTX calls it opaque. Its fields are inferred from the code that `mbarrier.init` and
+`mbarrier.pending_count` compile to, and from words read back on Hopper and Blackwell. Counts are stored negated:
 
     bit 0       0 in this layout
     bits 1-20   arrivals that a phase expects
-    bits 21-41  bytes of asynchronous copies that were announced and have not landed (signed)
-    bit 42      0 while the word is in order
-    bits 43-62  arrivals that are missing in this phase
+    bits 21-41  bytes of asynchronous copies that were announced but have not arrived (signed)
+    bit 42      0 in a valid word
+    bits 43-62  arrivals still missing in this phase
     bit 63      parity of this phase
 
 While a kernel runs, the hardware may hold the current word elsewhere; when a dump is taken, it is back in shared memory.
@@ -29,10 +29,10 @@ class MbarrierState:
     """The state encoded in an mbarrier's word.
 
     Attributes:
-        parity: of the phase that is not complete yet.
+        parity: parity of the phase that is not complete yet.
         expected: arrivals that each phase needs.
         pending: arrivals that this phase still lacks.
-        missing_bytes: bytes of asynchronous copies that this phase still lacks; negative when more landed than announced.
+        missing_bytes: bytes of asynchronous copies that this phase still lacks; negative if more arrived than announced.
     """
 
     parity: int
@@ -60,7 +60,7 @@ def state_of(core: GpuCore, block: int, address: int) -> MbarrierState | None:
         address: in the block's shared memory, in bytes.
 
     Returns:
-        None when the dump has no shared memory of the block, or no initialized mbarrier is there.
+        The state; None if the dump lacks the block's shared memory, or there is no initialized mbarrier.
     """
     found = core.data_of(Kind.SHARED, block)
     if found is None:

@@ -1,9 +1,9 @@
 """Grids with blocks missing from the device while all others wait: more blocks in a barrier than fit.
 
-Blocks are given to the device in the order of their numbers (x fastest, then y, z), as far as anybody has seen; no document
-promises it. So a block that is missing below the highest number on the device has ended. One above has not started, if the
-device is full; where a multiprocessor has room for it, it has ended, too. Blocks of clusters come in another order: of those
-it is only known that they are missing.
+In practice, blocks start in the order of their numbers (x fastest, then y, z), though no document promises it. A missing block
+below the highest number on the device has therefore ended. A missing block above it has not started if the device is full; if a
+multiprocessor has room for it, it has ended, too. Blocks of clusters start in another order, so they are only known to be
+missing.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class MissingBlocks:
 
     Attributes:
         grid: row of the grid table.
-        blocks: launched, None when the dump does not say; resident: on the device.
-        ended, not_started: the others; None for grids with clusters, and where the number of blocks is not known.
+        blocks: blocks launched, None if the dump does not say; resident: blocks on the device.
+        ended, not_started: numbers of the missing blocks; None for grids with clusters, and if the number of blocks is not known.
         some_ended: indices of the first blocks that have ended.
         free: multiprocessors with room for one of the grid's blocks.
         by_name: whether the functions' names say that it is a barrier of the grid.
         by_code: whether the kernel reads the number of blocks and counts with atomics on global memory, as such barriers do.
-        count: the polled value, where that is a count of the blocks that have come to such a barrier.
+        count: the polled value, if it counts the blocks that have arrived at such a barrier.
     """
 
     grid: int
@@ -57,9 +57,9 @@ class MissingBlocks:
         """The explanation, in sentences."""
         if self.blocks is None:
             return (
-                f"{self.resident:,} blocks are on the device, and each of them waits at a barrier of the whole grid. How many "
-                "were launched is not in the dump, as of other cooperative launches. These start all their blocks, so another "
-                "block has ended without coming to the barrier."
+                f"{self.resident:,} blocks are on the device, and each of them waits at a barrier of the whole grid. The "
+                "dump does not hold the size of a cooperative launch, but such a launch starts all its blocks, so another "
+                "block has ended without reaching the barrier."
             )
         are = "block is" if self.blocks == 1 else "blocks are"
         first = f"{self.resident:,} of {self.blocks:,} {are} on the device, and each of them polls memory"

@@ -16,9 +16,9 @@ class Polled:
     """One lane's polling.
 
     Attributes:
-        address: that it reads; None when its registers no longer say.
-        value: what it read last; None when that is not known.
-        in_memory: what is there by the dump's memory; None when the dump has none of it.
+        address: the address it reads; None if its registers no longer hold it.
+        value: the last value read; None if unknown.
+        in_memory: the value in the dump's memory; None if the dump lacks it.
     """
 
     address: int | None

@@ -31,10 +31,10 @@ def variables(library: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def requirement() -> Requirement | None:
-    """None: the driver loads the recorder, which finds CUPTI in the program."""
+    """None, because the driver loads the recorder, which finds CUPTI in the program."""
     return None
 
 
 def sign() -> Sign | None:
-    """`cuInit` opens the device of unified memory; NVML does not."""
+    """An open unified-memory device: `cuInit` opens it, NVML does not."""
     return Sign("CUDA", "/dev/nvidia-uvm", loader="the driver", variable=INJECTION[0])

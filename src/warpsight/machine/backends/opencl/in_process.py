@@ -11,16 +11,16 @@ LAYERS = "OPENCL_LAYERS"
 
 
 def variables(library: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variable that loads `library` after the layers that are there."""
+    """The variable that loads `library` after the existing layers."""
     layers = [part for part in environment.get(LAYERS, "").split(":") if part and part != str(library)]
     return {LAYERS: ":".join([*layers, str(library)])}
 
 
 def requirement() -> Requirement | None:
-    """Nothing for the launcher to look for."""
+    """None, because there is nothing that the launcher needs to find."""
     return None
 
 
 def sign() -> Sign | None:
-    """None: an OpenCL device may be the CPU, which every process uses."""
+    """None, because an OpenCL device may be the CPU, which every process uses."""
     return None

@@ -9,7 +9,7 @@ _HERE = Path(__file__).parent
 
 
 def listed() -> dict[str, str]:
-    """Name and first sentence of each."""
+    """Name and first sentence of each built-in probe."""
     found = {}
     for path in sorted(_HERE.glob("[a-z]*.py")):
         text = ast.get_docstring(ast.parse(path.read_text())) or ""

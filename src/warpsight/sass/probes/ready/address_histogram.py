@@ -13,7 +13,7 @@ stored = ws.probes.top(20, keys=1 << 16)
 
 @ws.probe(at="global")
 def address_histogram(event: ws.probes.Event) -> None:
-    """Atomics count as stores."""
+    """Count bytes by page; atomics count as stores."""
     if event.is_load:
         loaded.add(event.address // PAGE, event.size)
     else:

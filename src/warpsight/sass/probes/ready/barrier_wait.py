@@ -13,7 +13,7 @@ by_pc = ws.probes.top(20, key="pc")
 
 @ws.probe(at=("barrier", "barrier_release"), level="warp")
 def barrier_wait(event: ws.probes.Event) -> None:
-    """From a warp's arrival until it is released."""
+    """Measure the time from a warp's arrival until its release."""
     if event.kind == "barrier":
         _arrived[0] = event.time
     elif _arrived[0] != 0:

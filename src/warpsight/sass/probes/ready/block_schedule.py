@@ -18,7 +18,7 @@ multiprocessor = ws.probes.array(1, per="cta", reduce="max")
 
 @ws.probe(at=("block_enter", "block_exit"), level="warp")
 def block_schedule(event: ws.probes.Event) -> None:
-    """The first warp that enters and the last that exits bound a CTA."""
+    """Record when a CTA's first warp enters and its last warp exits."""
     start.add(0, event.time)
     end.add(0, event.time)
     multiprocessor.add(0, event.sm)

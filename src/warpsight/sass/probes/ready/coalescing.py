@@ -12,7 +12,7 @@ excess = ws.probes.top(20, key="pc")
 
 @ws.probe(at=("global.load", "global.store"), level="warp")
 def coalescing(event: ws.probes.Event) -> None:
-    """One request per warp-instruction."""
+    """Count sectors; each warp-instruction is one request."""
     requests.add(event.sectors, 1)
     ideal = (ws.probes.popcount(event.active) * event.size + 31) // 32
     if event.sectors > ideal:

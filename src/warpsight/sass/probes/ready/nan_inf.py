@@ -14,7 +14,7 @@ found = ws.probes.ring(1000, block=int, thread=int, pc=int, address=int, value=f
 
 @ws.probe(at=("global.store", "shared.store"))
 def nan_inf(event: ws.probes.Event) -> None:
-    """Each stored element; narrower stores count as no element."""
+    """Check each stored element; stores narrower than an element are ignored."""
     for part in range(8):
         width = 8 if TYPE == "float64" else 4 if TYPE == "float32" else 2
         if (part + 1) * width <= event.size:

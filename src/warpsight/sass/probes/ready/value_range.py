@@ -1,4 +1,4 @@
-"""Value range: least and greatest number that each launch loads and stores, and how many are zero."""
+"""Value range: smallest and largest number that each launch loads and stores, and how many are zero."""
 
 from __future__ import annotations
 

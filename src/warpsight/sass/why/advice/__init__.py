@@ -1,1 +1,1 @@
-"""Changes to a kernel: each optimizer matches blamed stalls and estimates the saving of removing them."""
+"""Changes to a kernel: each optimizer matches blamed stalls and estimates what removing them saves."""

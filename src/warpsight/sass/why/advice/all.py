@@ -17,6 +17,6 @@ _LEAST = 1.01
 
 
 def advice(evidence: KernelFacts) -> list[Advice]:
-    """Advice, the largest estimated speedup first; nothing below one percent."""
+    """The advice, largest estimated speedup first; speedups below one percent are left out."""
     found = [one for optimizer in _OPTIMIZERS for one in optimizer(evidence)]
     return sorted((one for one in found if one.speedup >= _LEAST), key=lambda one: (-one.speedup, one.name))

@@ -159,8 +159,8 @@ def fetch(evidence: KernelFacts) -> list[Advice]:
     parts = evidence.matching(lambda part: part.reason == "no_instructions")
     size = len(evidence.code.code) >> 10
     looped = any(evidence.code.graph.loop_at(part.stalled) is not None for part in parts)
-    why = f"Warps wait for instructions to be fetched; the code has {size or 1} KiB" + (
-        ", and loops are part of it." if looped else "."
+    why = f"Warps wait for instructions to be fetched; the code is {size or 1} KiB long" + (
+        ", loops included." if looped else "."
     )
     title = "Make the code smaller: unroll less, inline less" + (
         "." if looped else ", or do more work per launch."
@@ -186,7 +186,7 @@ def divergence(evidence: KernelFacts) -> list[Advice]:
     if idle:
         lanes = sum(evidence.time_of({index}) * (1 - share) for index, share in idle.items()) / (spent or 1)
         why = (
-            f"Branches that lanes of a warp take apart are in front of {spent / evidence.total:.0%} of the time; {lanes:.0%} of "
+            f"Divergent branches come before {spent / evidence.total:.0%} of the time; {lanes:.0%} of "
             "the lanes take part in it, if half do where data decides."
         )
     title = "Take branches that all lanes of a warp agree on: sort the work, or use selects."

@@ -1,9 +1,9 @@
 """Estimated speedups, in samples.
 
-A scheduler issues in a cycle when any of its warps can. Each of `warps` of them, were it alone, would issue in a share `alone` of
-its samples: 1 - (1 - alone) ** warps is how often the scheduler does. Samples give both, so they give the number of warps that
-compete; fewer stalls raise `alone`. GPA (arXiv 2009.04061) takes total / (total - stalls), which no scheduler can keep up with
-once it issues in most cycles.
+A scheduler issues in a cycle if any of its warps can. If each of `warps` warps would, on its own, issue in a share `alone` of its
+samples, the scheduler issues in a share 1 - (1 - alone) ** warps of the cycles. Samples give both shares, and therefore the
+number of competing warps; fewer stalls raise `alone`. GPA (arXiv 2009.04061) uses total / (total - stalls), which no scheduler
+can reach once it issues in most cycles.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def without(
     """Estimated time if some stalls end and some instructions are no longer executed.
 
     Args:
-        total: samples.
-        issued: those of warps that issued.
-        passed_over: those of warps that could, while another one did.
-        idle: those in cycles in which nothing was issued; None when that is unknown.
+        total: all samples.
+        issued: samples of warps that issued.
+        passed_over: samples of warps that could have issued while another one did.
+        idle: samples in cycles in which nothing was issued; None if unknown.
         stalls: samples of stalls that end.
         fewer: samples of `issued` that end.
     """
@@ -40,10 +40,10 @@ def without(
 
 
 def with_warps(alone: float, now: float, then: float) -> float:
-    """With more warps on a multiprocessor.
+    """Estimated time with more warps on a multiprocessor.
 
     Args:
-        alone: share of its samples in which a warp issues, were it alone.
+        alone: share of its samples in which a single warp would issue on its own.
         now: warps on a multiprocessor.
         then: the same after the change.
     """

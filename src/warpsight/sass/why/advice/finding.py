@@ -26,12 +26,12 @@ class LaunchConfiguration:
     """How the kernel was launched; 0 or empty if unknown.
 
     Attributes:
-        blocks: of the grid; threads: of a block; registers: of a thread; shared: bytes of a block.
-        capability: of the device: `9.0`; multiprocessors: of the device.
-        busy: share of the multiprocessors that had warps while the kernel ran; None when unknown.
+        blocks: blocks of the grid; threads: threads of a block; registers: registers of a thread; shared: bytes of shared memory
+            of a block. capability: compute capability, such as `9.0`; multiprocessors: multiprocessors of the device.
+        busy: share of the multiprocessors that had warps while the kernel ran; None if unknown.
         width: threads of a block in x.
-        bytes_per_cycle: that memory can move for each multiprocessor.
-        cycles: that the kernel takes.
+        bytes_per_cycle: bytes that memory can move per cycle and multiprocessor.
+        cycles: duration of the kernel in cycles.
     """
 
     blocks: int = 0
@@ -60,9 +60,9 @@ class Advice:
     """A suggested change.
 
     Attributes:
-        name: of the optimizer: `unroll`; title: what to do, as a sentence; why: the evidence, as a sentence.
-        samples: matched; speedup: estimated, of this kernel; places: most samples first.
-        kept: how many places there are beside those.
+        name: name of the optimizer, such as `unroll`; title: what to do, as a sentence; why: the evidence, as a sentence.
+        samples: matched samples; speedup: estimated speedup of this kernel; places: places, most samples first. kept: number of
+            further places.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """The known facts of a kernel when advice is sought."""
+    """The facts about a kernel that optimizers use."""
 
     code: KernelCode
     samples: StallSamples
@@ -114,7 +114,7 @@ class KernelFacts:
         return 1 - self.waited / self.total if self.total else 0.0
 
     def time_of(self, indices: Container[int]) -> float:
-        """The time of some instructions, in samples: their share of the cycles with an issue, and the cycles lost at them."""
+        """The time of some instructions, in samples: their share of the cycles with an issue, plus the cycles lost at them."""
         rows = [row for row in self.samples.rows if row.index in indices]
         issued = sum(row.samples for row in rows if not row.stalled)
         lost = sum(self.cost(row) for row in rows if row.stalled)
@@ -134,11 +134,11 @@ class KernelFacts:
         )  # fmt: skip
 
     def instruction(self, index: int) -> Decoded:
-        """An instruction."""
+        """The instruction at an index."""
         return self.code.instructions[index]
 
     def matching(self, wanted: Callable[[Blame], bool]) -> list[Blame]:
-        """The blamed stalls that fit."""
+        """The blamed stalls that match a condition."""
         return [part for part in self.blamed.blames if wanted(part)]
 
     def issued_in(self, blocks: Iterable[int]) -> float:
@@ -158,14 +158,14 @@ class KernelFacts:
         """The estimated speedup if this many stall samples end and this many issues are saved, but all memory accesses stay.
 
         Args:
-            stalls: that end, in samples.
+            stalls: stalls that end, in samples.
             fewer: issues that are not needed, in samples.
-            left: the share that is still executed of some instructions of pipes of arithmetic.
+            left: for some arithmetic instructions, the share that is still executed.
         """
         return min(self.unbounded(stalls, fewer, left), self.traffic.room)
 
     def unbounded(self, stalls: float, fewer: float, left: Mapping[int, float] | None = None) -> float:
-        """The same, assuming that memory keeps up with any load."""
+        """The estimated speedup if memory could keep up with any load."""
         estimate = estimates.without(
             self.total, self.samples.issued, self.passed_over, self.waited if self._has_issue_cycles else None, stalls, fewer
         )  # fmt: skip
@@ -193,18 +193,18 @@ class KernelFacts:
     def executions(self, index: int) -> float:
         """How often an instruction was issued, in samples: the average of its block.
 
-        A block where warps were seen only to wait was issued, too: half a sample.
+        A block in which warps were only seen waiting was issued, too, and counts as half a sample.
         """
         block = self.code.graph.blocks[self.code.graph.block_of[index]]
-        seen = block.number in self._seen
+        seen = block.number in self._sampled_blocks
         return max(self.issued_in([block.number]), _RARELY if seen else 0.0) / len(block)
 
     @cached_property
-    def _seen(self) -> frozenset[int]:
+    def _sampled_blocks(self) -> frozenset[int]:
         return frozenset(self.code.graph.block_of[row.index] for row in self.samples.rows)
 
     def ends(self, name: str, title: str, why: str, parts: list[Blame], share: float = 1.0) -> Advice | None:
-        """Advice that ends some stalls, or a share of them."""
+        """The advice for a change that ends some stalls, or a share of them."""
         return self.advice(name, title, why, parts, self.speedup(samples_in(parts) * share))
 
     def advice(self, name: str, title: str, why: str, parts: list[Blame], speedup: float) -> Advice | None:

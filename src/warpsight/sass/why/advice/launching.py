@@ -79,18 +79,18 @@ def occupancy(evidence: KernelFacts) -> list[Advice]:
         title = f"Split the work among more warps: {then} instead of {now} on a multiprocessor."
         held = f"the grid has {launch.blocks:,} blocks of {launch.threads} threads"
         if most <= given:
-            held += f", and no more fit (limited by {_named(by)})"
+            held += f", and no more fit (limited by {_limit_text(by)})"
     else:
-        title = f"Make room for {then} warps on a multiprocessor: fewer {_named(by)}."
+        title = f"Make room for {then} warps on a multiprocessor: fewer {_limit_text(by)}."
         held = (
-            f"limited by {_named(by)} ({launch.registers} registers a thread, "
+            f"limited by {_limit_text(by)} ({launch.registers} registers a thread, "
             f"{launch.shared:,} bytes of shared memory a block)"
         )
     why = f"A multiprocessor runs {now} of {room} warps at a time: {held}. A warp issues in {issue:.0%} of its samples."
     return [Advice("occupancy", title, why, float(evidence.samples.stalled), speedup)]
 
 
-def _named(by: str) -> str:
+def _limit_text(by: str) -> str:
     return by.replace("shared", "shared memory").replace("+", " and ")
 
 

@@ -1,4 +1,4 @@
-"""How busy the arithmetic pipes are: no change can make a kernel faster than the pipe that its instructions need most."""
+"""How busy the arithmetic pipes are: no change can make a kernel faster than its busiest pipe."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A kernel's load on the multiprocessor's memory pipe and on memory, and the remainder after a change.
 
-All of a multiprocessor's accesses go through one pipe. Shared memory takes a pass for each word that lanes want from one bank,
-other memory one for each line of 128 bytes, or for two sectors of 32. Samples say how often each instruction is issued a cycle,
-the code where the lanes' addresses are; so passes a cycle are known, and when they come near to one, the pipe is what warps wait
-for, whatever they are sampled at. Memory moves at most its bandwidth, which bounds what any change of accesses can save.
+All of a multiprocessor's accesses go through one pipe. Shared memory takes a pass for each word that lanes need from one bank,
+other memory one for each line of 128 bytes, or for two sectors of 32. Samples tell how often each instruction is issued per
+cycle, and the code tells the lanes' addresses, so the passes per cycle are known. When they come close to one, warps wait for the
+pipe, wherever they are sampled. The memory's bandwidth limits what any change of accesses can save.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class Traffic:
     def rate(self) -> float:
         """Convert samples of issues to issues per cycle of a multiprocessor.
 
-        What every warp executes once tells it exactly, if samples of it are many; else the share of cycles with an issue does.
+        Instructions that every warp executes once give the exact factor if they have many samples; otherwise the share of cycles
+        with an issue gives it.
         """
         facts, launch = self._facts, self._facts.launch
         graph = facts.code.graph
@@ -155,7 +156,7 @@ class Traffic:
         return queued > _QUEUED * facts.total or waited > _DELAYED * sum(alone.values())
 
     def wasteful(self, spaces: Collection[str]) -> list[int]:
-        """Accesses that take more passes than necessary; at unknown addresses, only if their queue stalls warps."""
+        """Accesses that take more passes than necessary; those with unknown addresses only if their queue stalls warps."""
         full = {
             part.cause for part in self._facts.blamed.blames
             if part.reason in _QUEUES and part.samples > self._facts.total / 100

@@ -38,7 +38,7 @@ def command(
                 "command": f"warpsight open {shlex.quote(str(path))}",
             }
             stream.write(
-                output.json_text(content) if as_json else f"wrote {path}; look: {content['command']}\n"
+                output.json_text(content) if as_json else f"wrote {path}; to see it: {content['command']}\n"
             )
         return
     folder = out or capsule.with_suffix(f".{to}")

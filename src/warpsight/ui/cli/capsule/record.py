@@ -31,11 +31,11 @@ def command(
     named_range: Annotated[str | None, typer.Option("--range", metavar="PATTERN", help="All work in an NVTX range whose "
                           "name matches; --launch picks which.")] = None,
     step: Annotated[str | None, typer.Option(metavar="N", help="All work between the N-th call of ws.step() and the next; "
-                          "LOW..HIGH: of several steps, without HIGH.")] = None,
+                          "LOW..HIGH: several steps, excluding HIGH.")] = None,
     frame: Annotated[str | None, typer.Option(metavar="N", help="All work in the N-th block of ws.capture_frame(), from 0; "
-    "LOW..HIGH: of several, without HIGH.")] = None,
-    when: Annotated[str | None, typer.Option(metavar="WHICH", help="Keep only one of them: slowest (by the time its work takes "
-                    "the GPU), or the first that is hung or faulted. The program pauses at each candidate.")] = None,
+    "LOW..HIGH: several, excluding HIGH.")] = None,
+    when: Annotated[str | None, typer.Option(metavar="WHICH", help="Keep only one of them: the slowest (by its GPU "
+                    "time), or the first that is hung or faulted. The program pauses at each candidate.")] = None,
     patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Treat an operation that takes longer as hung, "
                         "and end the capsule with it.")] = 10,
     signal: Annotated[str | None, typer.Option(metavar="NAME", help="Start counting when the program receives this signal, "
@@ -126,11 +126,11 @@ def summarize(recorded: RecordedCapsule) -> None:
         memory = sum(a.size for a in held.allocations)
         terminal.note(
             f"{capsule.path}: {len(held.operations):,} operations, {len(held.allocations):,} allocations of {size(memory)}, "
-            f"{size(capsule.packed_bytes())} on disk; look: warpsight capsule show {capsule.path}"
+            f"{size(capsule.packed_bytes())} on disk; to see it: warpsight capsule show {capsule.path}"
         )
         terminal.warning(*held.incomplete)
     for number in recorded.numbers:
-        terminal.note(f"number {number:,} (from 0) of those that were chosen was cut out")
+        terminal.note(f"number {number:,} (from 0) of the chosen ones was cut out")
     for why in recorded.refused:
         terminal.warning(f"another process has no capsule: {why}")
     terminal.note(

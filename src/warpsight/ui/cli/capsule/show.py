@@ -38,7 +38,7 @@ def command(
     capsule = Capsule.open(path)
     if verify:
         capsule.verify()
-        terminal.note(f"{path}: all {len(capsule.blobs):,} chunks are whole")
+        terminal.note(f"{path}: all {len(capsule.blobs):,} chunks are intact")
     whole = browsing.overview(capsule)
     part = browsing.one(whole, allocation) if allocation is not None else None
     with output.text(None) as stream:

@@ -55,7 +55,7 @@ def command(
             if kind in kinds:
                 print(f"{kind}: {meaning}")
     if not found.gpus:
-        typer.echo("NVML knows no GPU here; warpsight devices lists others", err=True)
+        typer.echo("NVML finds no GPU here; warpsight devices lists others", err=True)
         raise typer.Exit(1)
 
 
@@ -70,7 +70,7 @@ def _way(found: Topology, path: str, size: int) -> str:
     gpus, speed = topology.best_path(found, *ends)
     text = " → ".join(f"GPU {gpu}" for gpu in gpus)
     if speed is None:
-        return f"{text}, at a speed that is not known"
+        return f"{text}, at an unknown speed"
     return f"{text}, {numbers.rate(speed)}" + (f", {numbers.duration(size / speed * 1e9)}" if size else "")
 
 

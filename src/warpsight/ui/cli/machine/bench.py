@@ -26,7 +26,7 @@ def command(
     instead and keeps the figures for analyses.
     """
     if device not in ("auto", "cuda", "opencl"):
-        raise UsageError(f"--device {device}: it is auto, cuda or opencl")
+        raise UsageError(f"--device must be auto, cuda or opencl, not {device}")
     if links:
         _links(device, as_json)
     if launches or not links:

@@ -1,4 +1,4 @@
-"""`warpsight doctor`: what works on this machine, and how to get what does not."""
+"""`warpsight doctor`: what works on this machine, and how to fix the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of `race stress` and `race reduce` about the program: when a run has failed, and how plans get into it."""
+"""Options of `race stress` and `race reduce` about the program: when a run counts as failed, and how plans are passed to it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Tolerance = Annotated[float, typer.Option("--tolerance", min=0, metavar="T", ric
 Timeout = Annotated[float, typer.Option("--timeout", metavar="S", rich_help_panel=_FAILS,
                     help="Do not judge a run that takes longer, in seconds.")]  # fmt: skip
 Hang = Annotated[float, typer.Option("--hang-after", metavar="S", rich_help_panel=_FAILS,
-                 help="A run that is silent for this many seconds hangs, and has failed.")]  # fmt: skip
+                 help="A run that is silent for this many seconds counts as hung, and as failed.")]  # fmt: skip
 InProcess = Annotated[int, typer.Option("--in-process", min=1, metavar="N", rich_help_panel=_RUNS,
                       help="Call functions marked @ws.race.trial N times per process, up to the first "
                            "failure.")]  # fmt: skip
@@ -47,10 +47,10 @@ AsJson = Annotated[bool, typer.Option("--json", rich_help_panel=_OPTIONS, help="
 
 
 def sides(words: Sequence[str], example: str) -> tuple[Path | None, list[str]]:
-    """The plan before `--`, if any, and the program behind it.
+    """The plan before `--`, if any, and the program after it.
 
     Raises:
-        UsageError: with an example, for anything else.
+        UsageError: for anything else; the message gives an example.
     """
     place = words.index(SIDES) if SIDES in words else len(words)
     if place > 1 or place + 1 >= len(words):

@@ -48,7 +48,7 @@ def command(
 ) -> None:  # fmt: skip
     """Run a program and write a delay plan with the instructions at which its warps can wait.
 
-    You can edit the plan and give it to `race replay`, `race stress` and `race reduce`. It has only executed instructions,
+    You can edit the plan and give it to `race replay`, `race stress` and `race reduce`. It holds only executed instructions,
     without fences and bar.arrive, which cannot be patched; --any finds those. Needs ptxas and NVIDIA's Sanitizer library (pip
     install 'warpsight[nvidia]'), or for --any NVIDIA's NVBit (NVBIT_PATH) and nvcc.
     """
@@ -113,7 +113,7 @@ def _numbers(text: str | None, option: str, limit: int) -> tuple[int, ...] | Non
     for word in _words(text):
         begin, end = options.bounds(word, option, _MOST)
         if end > limit or end - begin > 1024:
-            raise UsageError(f"{option} {text}: numbers are below {limit}")
+            raise UsageError(f"{option} {text}: numbers must be below {limit}")
         found += range(begin, end)
     if not found:
         raise UsageError(f"{option} {text}: write numbers, as 0,4..8")

@@ -34,7 +34,8 @@ def command(
                           "smallest delay, warps and CTAs.")] = False,
     warps: Annotated[int, typer.Option(min=0, max=32, metavar="N", rich_help_panel="Runs", help="Warps of a CTA to search, "
                           "0: those that waited.")] = 0,
-    ctas: Annotated[int, typer.Option(min=0, metavar="N", rich_help_panel="Runs", help="CTAs to search, likewise.")] = 0,
+    ctas: Annotated[int, typer.Option(min=0, metavar="N", rich_help_panel="Runs", help="CTAs to search, "
+                         "0: those that waited.")] = 0,
     runs: Annotated[int, typer.Option(min=1, rich_help_panel="Runs", help="Most runs of a search.")] = 20_000,
 ) -> None:  # fmt: skip
     """Find the fewest points at which delays make a program fail, then the smallest delay, the fewest warps and CTAs.

@@ -84,9 +84,9 @@ def command(
 
 def _check(by: str | None, fail_if_slower: float | None, untested: bool) -> None:
     if by is not None and by not in _TABLES:
-        raise UsageError(f"--by is one of {', '.join(_TABLES)}, not {by!r}")
+        raise UsageError(f"--by must be one of {', '.join(_TABLES)}, not {by!r}")
     if fail_if_slower is not None and not fail_if_slower > 0:
-        raise UsageError(f"--fail-if-slower is a percentage above 0, not {fail_if_slower:g}")
+        raise UsageError(f"--fail-if-slower must be a percentage above 0, not {fail_if_slower:g}")
     if untested and fail_if_slower is None:
         raise UsageError("--untested needs --fail-if-slower")
 
@@ -105,7 +105,7 @@ def _sides(traces: Sequence[str]) -> tuple[list[str], list[str]]:
         return sides
     if len(traces) != 2:
         raise UsageError(
-            "a comparison has two sides; with several runs a side, write -- between them: diff A1 A2 … -- B1 B2 …"
+            "a comparison has two sides; with several runs per side, write -- between them: diff A1 A2 … -- B1 B2 …"
         )
     return [traces[0]], [traces[1]]
 
@@ -117,7 +117,7 @@ def _too_few(found: Difference) -> str:
     return (
         f"--fail-if-slower needs at least four runs per side to separate noise from a change, "
         f"better five; there are {one} and {two}. "
-        "--untested judges by what they took"
+        "--untested judges by the times alone"
     )
 
 

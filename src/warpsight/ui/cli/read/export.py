@@ -84,7 +84,7 @@ def command(
     from warpsight.formats.registry import exporter
     from warpsight.ui.render import loss, terminal
 
-    form = to or _named(out)
+    form = to or _format_of(out)
     exporter(form)  # fail on a wrong name before reading anything
     options.check_times(begin, end)
     with open_trace(trace) as opened:
@@ -100,7 +100,7 @@ def command(
         loss.warn(opened)
 
 
-def _named(out: Path | None) -> str:
+def _format_of(out: Path | None) -> str:
     """The format that matches a file's suffix."""
     from warpsight.formats.registry import named
 

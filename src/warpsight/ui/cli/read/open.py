@@ -37,7 +37,7 @@ def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int
     """Serve a trace until Ctrl-C; also used by `record --open`.
 
     Raises:
-        WarpsightError: when the port is taken, or Perfetto's UI is requested and not installed.
+        WarpsightError: when the port is taken, or the Perfetto UI is requested but not installed.
     """
     import threading
 

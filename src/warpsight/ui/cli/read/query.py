@@ -33,7 +33,7 @@ def command(
         typer.Option(
             "--filter",
             help="column=value, with = != < <= > >= ~regex !~regex, or low..high; units as in 10us, 64KiB. "
-            "Repeat for and; `|` within one is or.",
+            "Repeat to combine with and; `|` inside one means or.",
         ),
     ] = None,
     fields: Annotated[str | None, typer.Option(help="Columns, separated by commas.")] = None,

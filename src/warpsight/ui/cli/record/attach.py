@@ -43,7 +43,7 @@ def command(
     from warpsight.recorder.options.settings import Settings
 
     if duration < 0:
-        raise UsageError(f"--for is a number of seconds from 0, not {duration:g}")
+        raise UsageError(f"--for must be a number of seconds, 0 or more, not {duration:g}")
     launcher = find.environment(pid).get(SOCKET)
     if launcher and listener.reachable(launcher):
         answer = listener.ask(launcher, {"do": "attach", "pid": pid}, 30)

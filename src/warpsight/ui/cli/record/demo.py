@@ -1,4 +1,4 @@
-"""`warpsight demo`: see a recording without having a program at hand."""
+"""`warpsight demo`: shows a recording without a program of your own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def command(
     The program simulates heat: with PyTorch or CuPy on an NVIDIA GPU, otherwise with OpenCL, which also runs on a CPU.
     """
     if device not in (*PROGRAMS, "auto"):
-        raise UsageError(f"--device is cuda, opencl or auto, not {device!r}")
+        raise UsageError(f"--device must be cuda, opencl or auto, not {device!r}")
     chosen = _best() if device == "auto" else device
     program = python_command(PROGRAMS[chosen], site=True)
     terminal.note(f"$ warpsight record -o {shlex.quote(str(path))} -- python -m {PROGRAMS[chosen]}")

@@ -15,4 +15,4 @@ def command(pid: options.Pid) -> None:
     from warpsight.recorder import attach
 
     folder = attach.detach(pid)
-    terminal.note(f"process {pid} is not recorded any more; its rows are in {folder}")
+    terminal.note(f"process {pid} is no longer recorded; its rows are in {folder}")

@@ -60,7 +60,7 @@ def look_at(pid: int, *, gpu: bool = False, compress: bool = False) -> dict[str,
         pid
     )  # a process that does not exist, or is not ours, is an error and not an empty report
     pids = look.descendants(pid)
-    event = Incident("asked", f"process {pid} was looked at", time.monotonic_ns(), pid=pid)
+    event = Incident("asked", f"process {pid} was inspected", time.monotonic_ns(), pid=pid)
     began = time.monotonic()
     event.processes = look.look(pids, _LOOK_S)
     missing = set(pids) - {int(one["pid"]) for one in event.processes}

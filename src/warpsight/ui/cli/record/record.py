@@ -100,8 +100,8 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
            export: str = "", capsule: str = "", alone: Sequence[str] = ()) -> int:  # fmt: skip
     """Record a program and print a summary; returns its exit code, or 3 under `strict` when data was lost.
 
-    `capsule`: what is cut out of it. `alone`: options that were given for this recording, and are lost when the program joins
-    another one.
+    `capsule` says what to cut out of the program. `alone` lists options given for this recording, which are lost if the program
+    joins another one.
     """
     from warpsight.recorder.launch import LaunchedProgram, become, join_or_serve
     from warpsight.recorder.server import CannotRecordError
@@ -218,7 +218,7 @@ def _print_environment(
         )
     for name in ("export", "open", "strict"):
         if getattr(asked, name):
-            raise UsageError(f"--{name} is for the end of a program; --print-env returns at once, and the trace is "
+            raise UsageError(f"--{name} applies at the end of a program; --print-env returns at once, and the trace is "
                              "completed when this shell ends")  # fmt: skip
     print_environment(asked.path or Path("shell.warp"), settings, force=asked.force)
 

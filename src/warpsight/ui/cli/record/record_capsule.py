@@ -23,7 +23,7 @@ _TRIGGER = "trigger"
 def cutting(
     choice: CapsuleChoice | None, out: Path, program: Sequence[str], ring: RingRecorder | None, *, force: bool
 ) -> Iterator[dict[str, str]]:
-    """Variables that have work cut out of the program; at the end, the capsules, and a report on them.
+    """Yield variables that have work cut out of the program; at the end, make the capsules and report on them.
 
     Triggers of `ring` are passed on to the program's processes.
     """
@@ -55,7 +55,7 @@ def chosen(what: str, settings: Settings) -> CapsuleChoice | None:
     """The meaning of `--capsule`: step:N, frame:N, or the step after a trigger; None if not given.
 
     Raises:
-        UsageError: when it is none of them, or does not go with the recording's settings.
+        UsageError: when it is none of these, or does not fit the recording's settings.
     """
     if not what:
         return None

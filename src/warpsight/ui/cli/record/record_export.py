@@ -11,10 +11,10 @@ from warpsight.ui.render import terminal
 
 
 def check(path: Path, kind: str, *, force: bool) -> None:
-    """Refuse an existing file before the program runs, not after it.
+    """Refuse an existing file already before the program runs.
 
     Raises:
-        WarpsightError: naming the file.
+        WarpsightError: when the file exists; the message names it.
     """
     beside = _beside(path, kind)
     if not force and os.path.lexists(beside):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def record(
     choice: BackendChoice, path: Path, program: Sequence[str], given: Given, asked: CommandValues
 ) -> int:
-    """Record and print a summary; the program's exit code, or 3 under `--strict` after losses."""
+    """Record and print a summary; returns the program's exit code, or 3 under `--strict` after losses."""
     from warpsight.recorder.external import running
 
     assert choice.backend is not None

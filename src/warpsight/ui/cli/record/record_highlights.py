@@ -27,11 +27,11 @@ class Highlights:
     """The parts of a trace that the summary shows.
 
     Attributes:
-        stacks: Number of distinct ones.
+        stacks: Number of distinct stacks.
         busy: Share of the time between first and last device work in which the devices worked; None without any.
-        span: That time of the device that has the longest (ns).
-        own_cost: What recording cost; None where the recorder measured nothing.
-        first: What most of the time was spent on, as `analyze` says it; "" without device work.
+        span: The longest such time of any device (ns).
+        own_cost: What recording cost; None if the recorder measured nothing.
+        first: What most of the time was spent on, in the words of `analyze`; "" without device work.
     """
 
     kernels: tuple[_KernelShare, ...]

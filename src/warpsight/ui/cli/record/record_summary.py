@@ -16,7 +16,7 @@ from warpsight.ui.render import numbers, terminal
 
 
 class ProgressLine:
-    """One line on a terminal while the trace is written, gone afterwards; nothing elsewhere."""
+    """A line shown on a terminal while the trace is written and removed afterwards; not shown elsewhere."""
 
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty() and terminal.verbosity() >= 0
@@ -44,7 +44,7 @@ class ProgressLine:
 
 
 def print_summary(summary: RecordingSummary) -> None:
-    """Print it; losses are in red, and near the end so that they are seen."""
+    """Print the summary; losses are in red, and near the end so that they are noticed."""
     try:
         found: Highlights | None = highlights(summary.path)
     except WarpsightError as error:
@@ -65,7 +65,7 @@ def _look(summary: RecordingSummary) -> str:
 
 
 def lines(summary: RecordingSummary, found: Highlights | None) -> list[str]:
-    """The summary without losses."""
+    """The lines of the summary without losses."""
     rows = summary.rows
     bytes_ = int(summary.finished.get("bytes", 0))
     kernels = rows.get("kernel", 0)
@@ -117,7 +117,7 @@ def _own_cost(summary: RecordingSummary, found: Highlights | None) -> str:
 
 
 def losses(summary: RecordingSummary, most: int = 4) -> list[str]:
-    """Missing data, the gravest first."""
+    """The lines about missing data, most severe first."""
     missing = [one for one in summary.losses if one.get("severity") != "note"]
     missing.sort(key=lambda one: -int(one.get("count", 0)))
     out = [f"  lost:       {int(one['count']):,}× {one['cause']} ({one['source']})" for one in missing[:most]]

@@ -55,16 +55,16 @@ def command(
     if not program:
         raise UsageError("no program to watch; for example: warpsight watch -- python train.py")
     if on_hang not in watch.ON_HANG:
-        raise UsageError(f"--on-hang is one of {', '.join(watch.ON_HANG)}, not {on_hang!r}")
+        raise UsageError(f"--on-hang must be one of {', '.join(watch.ON_HANG)}, not {on_hang!r}")
     if dump_memory not in coredump.MEMORY:
-        raise UsageError(f"--dump-memory is one of {', '.join(coredump.MEMORY)}, not {dump_memory!r}")
+        raise UsageError(f"--dump-memory must be one of {', '.join(coredump.MEMORY)}, not {dump_memory!r}")
     for name, value in (
         ("--hang-after", hang_after),
         ("--kernel-timeout", kernel_timeout),
         ("--no-data-timeout", no_data_timeout),
     ):
         if not 0 <= value < 1e6:
-            raise UsageError(f"{name} is a number of seconds from 0, not {value:g}")
+            raise UsageError(f"{name} must be a number of seconds, 0 or more, not {value:g}")
     folder = _folder(output, program, force)
     wanted = watching.Wanted(folder, hang_after, kernel_timeout, no_data_timeout, on_hang, dumps or on_hang != "report",
                              dump_memory, dump_dir, gzip, ring, stacks)  # fmt: skip
@@ -86,7 +86,7 @@ def _folder(output: Path | None, program: list[str], force: bool) -> Path:
     try:
         path.mkdir(mode=0o700)
     except OSError as error:
-        raise WarpsightError(f"{path} cannot be made: {(error.strerror or str(error)).lower()}") from None
+        raise WarpsightError(f"{path} cannot be created: {(error.strerror or str(error)).lower()}") from None
     return path.absolute()
 
 

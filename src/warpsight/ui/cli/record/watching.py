@@ -41,7 +41,7 @@ class Wanted:
 
 
 def run(program: list[str], wanted: Wanted) -> int:
-    """Run the program under a watch; its exit code."""
+    """Run the program under a watch and return its exit code."""
     terminal.let_messages_fail()
     settings = Settings(ring=wanted.ring, triggers=("none",), stacks=wanted.stacks, leave_cupti=wanted.dumps)
     server = Server(wanted.folder / "last.warp", settings)

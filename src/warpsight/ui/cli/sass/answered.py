@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def notes(trace: EventTrace) -> list[str]:
-    """What a trace lacks."""
+    """Sentences about what a trace lacks."""
     return [
         *trace.notes, *([f"a part of the events: {', '.join(trace.partial)}"] if trace.partial else []),
     ]  # fmt: skip

@@ -49,7 +49,7 @@ def command(
     options.check_times(begin, end)
     hertz = of_text(table.BY_NAME["pc_sampling"], rate)
     if not hertz:
-        raise UsageError("--rate is a number of samples, not off")
+        raise UsageError("--rate must be a number of samples, not off")
     recorded = recording(words or [], "hotspots", keep, force, {"pc_sampling": hertz})
     with recorded as (path, code), open_trace(path) as trace:
         levels = LEVELS if as_json else (by,)

@@ -67,7 +67,7 @@ def command(
         raise UsageError(f"a program follows `--`; {_USE}")
     elif selection != TraceSelection(events=()) or out is not None:
         raise UsageError(
-            "a recorded trace is probed as a whole and gives no file: select when it is recorded (sass trace)"
+            "a recorded trace is probed as a whole, and no file is written: select when recording it (sass trace)"
         )
     else:
         found = opened.of_trace(Path(rest[0]))

@@ -88,7 +88,7 @@ def _summarize(file: Path) -> None:
     look = "sass events" if found.operands else "sass memory"
     terminal.note(
         f"{file}: {found.recorded:,} events of {len(found.launches):,} launches, {size / 1e6:,.1f} MB; "
-        f"look: warpsight {look} {file}; warpsight {'import' if found.operands else 'sass races'} {file}"
+        f"to see them: warpsight {look} {file}; warpsight {'import' if found.operands else 'sass races'} {file}"
     )
     for cause, count in found.losses:
         terminal.warning(cause + (f" ({count:,})" if count > 1 else ""))
@@ -124,7 +124,7 @@ def _patterns(texts: list[str], categories: str | None) -> tuple[str, ...]:
         except re.error as error:
             raise UsageError(f"--sass {pattern}: {error}") from None
         if "\n" in pattern or not pattern:
-            raise UsageError("--sass: a pattern is one line and not empty")
+            raise UsageError("--sass: a pattern must be one line, and not empty")
     return tuple(found)
 
 
@@ -147,7 +147,7 @@ def _check_nvbit(selection: tracing.TraceSelection) -> None:
 
 
 def range_of(text: str | None, option: str) -> tuple[int, int] | None:
-    """LOW..HIGH, excluding HIGH, or one number; in any base."""
+    """Parse LOW..HIGH (excluding HIGH) or one number, in any base."""
     if text is None:
         return None
     return options.bounds(text, option, 2**64 - 1)

@@ -33,7 +33,7 @@ def command(
                 kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.types.items())
                 stream.write(f"valid: {found.record_count:,} records ({kinds})\n")
             else:
-                stream.write(f"not valid: {found.error_count:,} errors in {found.record_count:,} records\n")
+                stream.write(f"invalid: {found.error_count:,} errors in {found.record_count:,} records\n")
                 stream.writelines(f"  {error}\n" for error in found.errors)
     if not found.valid:
         raise typer.Exit(1)

@@ -18,10 +18,10 @@ def text() -> str:
 def install(folder: Path, *, force: bool = False) -> tuple[Path, bool]:
     """Put the skill into `folder`/warpsight/SKILL.md; returns the path and whether anything was written.
 
-    Doing it again changes nothing. Only the skill's own file is touched; one that differs is replaced with `force` only.
+    Repeating it changes nothing. Only the skill's own file is touched, and one that differs is replaced only with `force`.
 
     Raises:
-        WarpsightError: when a different file, or a link, is there already.
+        WarpsightError: when a different file or a link exists at that path.
     """
     target = folder / "warpsight" / NAME
     if target.is_symlink() or target.parent.is_symlink():

@@ -1,4 +1,4 @@
-"""The report of a hang or crash as one page of text."""
+"""The report of a hang or crash as a page of text."""
 
 from __future__ import annotations
 

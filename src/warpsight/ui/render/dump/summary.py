@@ -169,12 +169,12 @@ def frame_lines(at: dict[str, Any], paint: _Style | None = None, indent: str = "
         yield style(
             _DIM, f"{indent}(call sites from the PTX in the module; the line table alone says otherwise)"
         )
-    what = at["instruction"] or _named(at["operation"])
+    what = at["instruction"] or _operation_text(at["operation"])
     if what:
         yield f"{indent}instruction {what}" + (f" at + {at['offset']:#x}" if at["frames"] else "")
 
 
-def _named(operation: str | None) -> str:
+def _operation_text(operation: str | None) -> str:
     if not operation:
         return ""
     words = meaning(operation)

@@ -48,7 +48,7 @@ def preorder(graph: FlameGraph) -> Column:
 def pruned(graph: FlameGraph, most: int) -> tuple[FlameGraph, int]:
     """The heaviest nodes, at most `most`, and how many were dropped; a dropped node's weight becomes its parent's own.
 
-    A node weighs no more than its parent, so what is kept is a tree.
+    A node weighs no more than its parent, so the nodes that are kept form a tree.
     """
     if len(graph) <= most:
         return graph, 0
@@ -93,7 +93,7 @@ class _Box:
 
 
 def boxes(graph: FlameGraph, width: float, least: float) -> list[_Box]:
-    """Frames at least `least` pixels wide in a picture `width` pixels wide; a differential picture is as wide as after."""
+    """Frames at least `least` pixels wide in a picture of `width` pixels; a differential picture shows the second graph."""
     column = graph.total[:, -1]
     whole = int(column[0])
     if not whole:

@@ -76,7 +76,7 @@ def data_of(graph: FlameGraph, most: int, text: Callable[[str], str] = str) -> t
 
 
 def rows_of(graph: FlameGraph, most: int) -> int:
-    """Rows that the page draws at first: frames of libraries that follow each other are one there."""
+    """The rows that the page draws at first, with consecutive library frames merged into one."""
     graph, _ = pruned(graph, most)
     folded = [
         kind == "python" and is_folded(label) for label, kind in zip(graph.labels, graph.kinds, strict=True)
@@ -109,10 +109,10 @@ def page(
 
     Args:
         graph: The graph.
-        name: What it is of, for the heading; redacted by the caller's `text` like all labels.
+        name: Name for the heading; redacted by the caller's `text` like all labels.
         text: Redaction of labels.
         lost: What is missing from the trace, a line each, shown in red.
-        most: Frames to draw at most, the heaviest.
+        most: Largest number of frames to draw; the heaviest are kept.
     """
     heading, told = title_of(graph)
     data, dropped = data_of(graph, most, text)

@@ -25,7 +25,7 @@ _FAMILY = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', mo
 
 
 def amount(value: float, unit: str) -> str:
-    """A weight for people: 1.23 ms, 4.5 GiB, 12,345."""
+    """Format a weight for people: 1.23 ms, 4.5 GiB, 12,345."""
     return numbers.cell(int(value), unit)
 
 

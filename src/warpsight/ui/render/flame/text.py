@@ -58,7 +58,8 @@ def speedscope(graph: FlameGraph, name: str) -> dict[str, Any]:
 def cpuprofile(graph: FlameGraph) -> dict[str, Any]:
     """The graph as V8's CPU profile, in time order if known: editors open the lines of its frames.
 
-    Nanoseconds are rounded to the format's microseconds so that the sum stays right; a weight without time is one of them.
+    Nanoseconds are rounded to the format's microseconds so that the sum stays correct; one unit of another weight counts as one
+    microsecond.
     Format: https://chromedevtools.github.io/devtools-protocol/tot/Profiler/#type-Profile
     """
     nodes, weights = _samples(graph, graph.own.shape[1] - 1)

@@ -117,7 +117,7 @@ class TopApp(TerminalApp):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Begin to look."""
+        """Start looking at the recording."""
         self.query_one("#scroll").can_focus = False
         self.show()
         self.set_interval(self.interval, self._look)
@@ -299,7 +299,7 @@ class TopApp(TerminalApp):
         self.show()
 
     def action_reverse(self) -> None:
-        """Turn the order around."""
+        """Reverse the order."""
         self.reversed = not self.reversed
         self.show()
 

@@ -18,7 +18,7 @@ _LEAVES = {"copy": "copy", "set": "set", "running": "running", "waiting": "waiti
 
 @dataclass
 class FlameNode:
-    """A frame with everything above it; children are ordered by name, so that they do not move."""
+    """A frame with everything above it; children are ordered by name, so that they keep their place."""
 
     label: str
     kind: str

@@ -1,1 +1,1 @@
-"""Delay plans, searches for races and their verdicts for people."""
+"""Delay plans, searches for races and their verdicts, formatted for people."""

@@ -37,7 +37,7 @@ def page(found: RaceVerdict, program: Sequence[str]) -> str:
 
 
 def _arm(arm: DetectorResult) -> dict[str, Any]:
-    return {"name": arm.name, "said": race.said(arm), "notes": arm.notes}
+    return {"name": arm.name, "said": race.findings_text(arm), "notes": arm.notes}
 
 
 def _provoked(provoked: Provoked | None) -> dict[str, Any] | None:
@@ -89,7 +89,7 @@ def _picture(warps: Sequence[WarpMoments]) -> dict[str, Any] | None:
         {"name": row.name, "y": _TOP + number * _ROW + _ROW / 2, "marks": [
             {"x": place[moment.ns], "sort": moment.sort, "racing": moment.racing,
              "line": moment.line.rpartition(":")[2] or "?",
-             "what": f"{moment.what} at {moment.line or 'a line that is not known'}, {moment.ns / 1e3:.1f} µs"}
+             "what": f"{moment.what} at {moment.line or 'an unknown line'}, {moment.ns / 1e3:.1f} µs"}
             for moment in row.moments]}
         for number, row in enumerate(warps)
     ]  # fmt: skip

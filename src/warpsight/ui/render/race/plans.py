@@ -27,10 +27,10 @@ def points(plan: Plan, path: Path) -> None:
 
 
 def schedule(made: PrioritySchedule) -> None:
-    """Print which bugs a priority schedule targets, and how often it shows one at least."""
+    """Print which bugs a priority schedule targets, and at least how often it shows one."""
     terminal.note(
         f"up to {made.warps:,} warps of a launch, {made.plan.steps:,} steps of a warp: a bug of depth {made.plan.depth} shows in "
-        f"at least one of {1 / made.bound:,.0f} launches, if waits last longer than what other warps do meanwhile"
+        f"at least one of {1 / made.bound:,.0f} launches, if waits outlast what other warps do meanwhile"
     )
 
 
@@ -40,7 +40,7 @@ def replayed(run: Replayed) -> None:
     if run.plan.mode == "memory":
         return
     if not len(delays):
-        terminal.note("no warp waited: no launch came to a point that the plan selects")
+        terminal.note("no warp waited: no launch reached a point that the plan selects")
         return
     waited = delays.group_by(["function", "pc", "kind"]).aggregate([])
     total = pc.sum(delays["delay_ns"]).as_py() / 1e6
@@ -50,7 +50,7 @@ def replayed(run: Replayed) -> None:
 
 
 def write_table(delays: pa.Table, path: Path) -> None:
-    """Write delays as CSV or Parquet, by the name's end."""
+    """Write delays as CSV or Parquet, depending on the file's suffix."""
     if path.suffix == ".csv":
         from pyarrow import csv
 
@@ -86,14 +86,14 @@ def verdict(found: RaceVerdict, top: int) -> str:
         lines.append(f"\n… {count - len(shown):,} more (--top 0)")
     lines.append("")
     for arm in found.arms:
-        lines.append(f"{arm.name}: {said(arm)}" + "".join(f"\n  {note}" for note in arm.notes))
+        lines.append(f"{arm.name}: {findings_text(arm)}" + "".join(f"\n  {note}" for note in arm.notes))
     if found.provoked is not None:
         lines.append(f"delays: {found.provoked.summary}")
     lines += [f"disagreement: {text}" for text in found.disagreements]
     return "\n".join(lines) + "\n"
 
 
-def said(arm: DetectorResult) -> str:
+def findings_text(arm: DetectorResult) -> str:
     """A detector's findings, in words."""
     if arm.findings is None:
         return "could not look"

@@ -37,7 +37,7 @@ class SearchProgress:
 
 
 def searched(what: str, runs: int, outcome: RunOutcome) -> None:
-    """Shows a search's progress now and then."""
+    """Show a search's progress occasionally."""
     if sys.stderr.isatty() and terminal.verbosity() >= 0:
         sys.stderr.write(f"\r{_NAMES[what]}: run {runs}, {outcome.kind}\033[K")
         sys.stderr.flush()

@@ -36,7 +36,7 @@ _Text = Callable[[str], str]
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What the report may show: by default nothing about people, machines and arguments. `source` embeds lines of source."""
+    """What the report may show: by default nothing about people, machines and arguments. `source` embeds source lines."""
 
     include: Sequence[str] = ()
     source: bool = True

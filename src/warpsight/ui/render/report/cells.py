@@ -63,13 +63,13 @@ def table(
 
     Args:
         identity: The element's id.
-        caption: What the table is, for those who cannot see where it stands.
+        caption: What the table shows, for screen readers.
         source: The rows; units from the metadata of its fields.
-        columns: Column → heading, in order; those the source has not are left out.
-        top: Rows at most.
+        columns: Column → heading, in order; columns missing from the source are left out.
+        top: Largest number of rows.
         text: Redaction of texts.
-        bar: The column drawn as a bar, against its greatest value.
-        origin: What columns named start or begin are relative to, ns.
+        bar: The column drawn as a bar, relative to its largest value.
+        origin: Time that columns named start or begin are relative to, ns.
         wide: Columns of long texts.
     """
     chosen = source.slice(0, top)

@@ -45,7 +45,7 @@ class Material:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The rules' findings, in reading order; without rules, those of the individual analyses. Each text once."""
+        """The rules' findings, in reading order; without rules, those of the individual analyses. Each text appears once."""
         if self.verdict is not None:
             return self.verdict.findings
         found = [f for result in (self.account, self.gaps, self.iterations, self.kernels, self.copies)

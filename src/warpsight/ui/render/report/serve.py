@@ -1,8 +1,8 @@
 """Serves a trace's report, and the Perfetto UI with the trace loaded, to a browser on this machine.
 
-Only on loopback, only under an address with a random token (other users of the machine reach the port too), only to requests
-that name this host (a page elsewhere cannot rebind its name to it). The pages may connect to nothing but this server: the
-header that says so holds for the Perfetto UI as well, which asks its home for nothing then.
+It serves only on loopback, only under an address with a random token (other users of the machine can reach the port, too), and
+only requests that name this host (so that no other page can rebind its name to it). A header lets the pages connect only to this
+server, which also keeps the Perfetto UI from contacting its home.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class TraceServer:
         if path == _SHARED:
             return self._shared(), _HTML
         if path.split("/")[0] == _TIMELINE:
-            found = self._asked(path, {key: values[0] for key, values in parse_qs(query).items()})
+            found = self._timeline_answer(path, {key: values[0] for key, values in parse_qs(query).items()})
             return None if found is None else (msgspec.json.encode(found), "application/json")
         if path == _TRACE:
             return self._exported(), "application/octet-stream"
@@ -142,7 +142,7 @@ class TraceServer:
                 return file.read_bytes(), kind or "application/octet-stream"
         return None
 
-    def _asked(self, path: str, given: dict[str, str]) -> dict[str, Any] | None:
+    def _timeline_answer(self, path: str, given: dict[str, str]) -> dict[str, Any] | None:
         """A window of the timeline, its sums, or the hits of a search; None for an invalid request."""
         try:
             if path == f"{_TIMELINE}/search":
@@ -151,7 +151,7 @@ class TraceServer:
         except (KeyError, ValueError, RecursionError, re.error):
             return None
         if path == _TIMELINE:
-            return self._timeline.asked(begin, end)
+            return self._timeline.requested_window(begin, end)
         return self._timeline.sums(begin, end) if path == f"{_TIMELINE}/sums" else None
 
     def _shared(self) -> bytes:

@@ -80,7 +80,7 @@ def _parts(row: dict[str, Any]) -> tuple[_BarPart, ...]:
 
 
 def percent(share: float) -> str:
-    """A percentage that only shows zero for exactly nothing."""
+    """Format a percentage; only exactly nothing shows as zero."""
     return "<0.1%" if 0 < share < 0.0005 else numbers.cell(100 * share, "%")
 
 

@@ -27,7 +27,7 @@ _SUFFIXES = (".py", ".pyx")
 
 @dataclass(frozen=True)
 class HotLine:
-    """One source line: `own` is the weight requested by the line itself, `total` includes its callees."""
+    """One source line: `own` is the weight launched by the line itself, and `total` includes its callees."""
 
     function: str
     file: str
@@ -46,7 +46,7 @@ def hot_lines(
     Args:
         graph: A plain graph whose labels are as recorded.
         text: Redaction of functions and files.
-        read: Embed the source around each line, where the file is on this machine.
+        read: Embed the source around each line, if the file is on this machine.
         most: How many; None for all.
     """
     python = [kind == "python" for kind in graph.kinds]

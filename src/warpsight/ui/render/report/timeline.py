@@ -58,7 +58,7 @@ class Timeline:
             "parts": [self.part(one) for one in parts], "merged": scene.merged, "threads": scene.threads,
         }  # fmt: skip
 
-    def asked(self, begin: int, end: int) -> dict[str, Any]:
+    def requested_window(self, begin: int, end: int) -> dict[str, Any]:
         """A window requested by a page, relative to the trace's start."""
         scene = self._scene
         begin, end = self._clipped(begin, end)
@@ -146,7 +146,7 @@ class Timeline:
 
 
 def place(begin: int, end: int) -> str:
-    """Address within the report of a stretch of time, ns since the trace's start: the stretch is selected, with room around."""
+    """Address within the report of a stretch of time, ns since the trace's start. It is selected, with space around it."""
     room = max((end - begin) // 4, 2_000)
     window = f"from={moment(max(begin - room, 0), 9)}&until={moment(end + room, 9)}"
     return f"#timeline?{window}&select={moment(begin, 9)}..{moment(end, 9)}"

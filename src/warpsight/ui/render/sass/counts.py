@@ -24,10 +24,10 @@ def show(
 
     Args:
         kernels: the answer.
-        roofs: of some of them.
-        stream: where to.
-        most: kernels at most; 0 for all.
-        top: places of each at most; 0 for all.
+        roofs: rooflines of some of them.
+        stream: where to print.
+        most: largest number of kernels; 0 for all.
+        top: largest number of places of each; 0 for all.
     """
     by_name = {roof.name: roof for roof in roofs}
     for number, kernel in enumerate(kernels[: most or None]):

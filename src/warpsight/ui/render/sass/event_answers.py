@@ -24,9 +24,9 @@ class Section:
     """One section of an answer.
 
     Attributes:
-        title: of it; picture: an SVG, or empty.
-        columns, rows: a table, its numbers as numbers; left: columns of text, by number.
-        more: rows left out; empty: what to say without rows; notes: sentences below.
+        title: its title; picture: an SVG, or empty.
+        columns, rows: a table, with numbers as numbers; left: indices of text columns.
+        more: number of rows left out; empty: text to show without rows; notes: sentences below.
     """
 
     title: str
@@ -40,7 +40,7 @@ class Section:
 
 
 def write(sections: Sequence[Section], stream: IO[str]) -> None:
-    """For a terminal or a pipe."""
+    """Write sections to a terminal or a pipe."""
     stream.write("\n".join(_lines(section, stream) for section in sections))
 
 
@@ -67,7 +67,7 @@ def _lines(section: Section, stream: IO[str]) -> str:
 
 
 def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
-    """A self-contained page."""
+    """The sections as a self-contained page."""
     from markupsafe import Markup
 
     return pages.page(

@@ -1,6 +1,6 @@
 """Pictures of event traces as SVG, in the pages' colors: addresses over time, pipelines, dataflow, shares of values.
 
-All but the first are drawn twice, for wide windows and for phones, whose page shows the second.
+All but the first are drawn twice, for wide windows and for phones.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _cut(text: str, most: float) -> str:
 
 
 def addresses(trace: EventTrace) -> tuple[str, str]:
-    """Addresses over time of the launch with most accesses: of all warps, then of the busiest ones; and a title."""
+    """Addresses over time of the launch with most accesses: of all warps, then of the busiest ones. Also returns a title."""
     numbers, counts = np.unique(trace.events.launch[trace.events.is_access], return_counts=True)
     if not len(numbers):
         return "", ""

@@ -22,9 +22,9 @@ def show(found: Hotspots, stream: IO[str], kernels: int, top: int, sources: Sequ
 
     Args:
         found: the answer.
-        stream: where to.
-        kernels: how many at most; 0 for all.
-        top: places of each at most; 0 for all.
+        stream: where to print.
+        kernels: largest number of kernels; 0 for all.
+        top: largest number of places of each; 0 for all.
         sources: folders in which to look for source files, too.
     """
     stream.write(_head(found) + "\n")

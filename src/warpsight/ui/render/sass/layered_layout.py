@@ -1,8 +1,7 @@
-"""A layered drawing of a directed graph: Sugiyama's method with few words.
+"""A layered drawing of a directed graph, by Sugiyama's method.
 
-Edges that go back are turned around, nodes get the layer of their longest way from a root, long edges pass through empty
-nodes, and each layer is ordered by the mean place of its neighbors. Then nodes move toward their neighbors' middle without
-touching.
+Backward edges are reversed, nodes get the layer of their longest path from a root, long edges pass through empty nodes, and each
+layer is ordered by the mean position of its neighbors. Then nodes move toward the middle of their neighbors without touching.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ class GraphLayout:
     """A drawing.
 
     Attributes:
-        places: of each node, its center on x and its upper edge on y.
-        routes: of each edge, the points it passes between the nodes' borders, from source to target.
-        width, height: of the whole.
+        places: center on x and upper edge on y of each node.
+        routes: points that each edge passes between the nodes' borders, from source to target.
+        width, height: size of the whole drawing.
     """
 
     places: Mapping[int, tuple[float, float]]
@@ -208,8 +207,8 @@ def layered(sizes: Mapping[int, Size], edges: Sequence[tuple[int, int]]) -> Grap
     """Draw a graph in layers.
 
     Args:
-        sizes: of each node; the first is put on top.
-        edges: from, to; one from a node to itself is not routed.
+        sizes: size of each node; the first is placed on top.
+        edges: pairs (from, to); edges from a node to itself are not routed.
     """
     drawing = _Drawing(sizes, edges)
     forward = drawing.forward()

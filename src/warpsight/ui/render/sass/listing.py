@@ -18,7 +18,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def show(listing: Listing, stream: IO[str], *, ptx: bool = False) -> None:
-    """Write a kernel's instructions; in a pipe nothing is cut."""
+    """Write a kernel's instructions; in a pipe, lines are not cut."""
     _Page(listing, stream, ptx).write()
 
 

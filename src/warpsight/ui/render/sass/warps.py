@@ -20,7 +20,7 @@ _INDENT = 6
 
 
 def write(summary: Mapping[str, Any], stream: IO[str], everything: bool = False) -> None:
-    """Print the summary; ids beyond a few lines are counted, unless `everything` is wanted."""
+    """Print the summary; ids beyond a few lines are counted unless `everything` is requested."""
     width = shutil.get_terminal_size().columns
     ids = summary["warp_id_range"]
     parts = [summary[key] for _, key in _ROWS]

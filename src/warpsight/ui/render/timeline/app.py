@@ -288,7 +288,7 @@ class TimelineApp(TerminalApp):
         self.go(self.picture.begin, self.picture.end)
 
     def action_before(self) -> None:
-        """Show the window before."""
+        """Show the previous window."""
         if self.before:
             self.window = self.before.pop()
             self.show()

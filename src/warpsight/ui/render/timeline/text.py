@@ -106,7 +106,7 @@ def _lane_label(lane: Lane, width: int) -> str:
 
 
 def axis(begin: int, end: int, columns: int) -> str:
-    """Times under the bins in the form of options: as many as fit, at round numbers, since the trace's start."""
+    """Times under the bins in the form that options accept: as many as fit, at round numbers, since the trace's start."""
     span = max(end - begin, 1)
     step = _round_step(span / max(columns // 14, 1))
     text = _ticks(begin, end, columns, step)
