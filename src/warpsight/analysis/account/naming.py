@@ -101,7 +101,7 @@ def host_time(
         functions = _functions_in(ranges, begin, end)
     else:
         functions = _functions_at(trace, on, calls, pieces, rows, number, call)
-    turns = _turns(trace, ranges, calls, launched)
+    turns, around = _around_all_work(trace, ranges, calls, launched)
     out: list[HostTime] = []
     left = np.arange(len(rows))
     whole = int((end - begin).sum())
@@ -123,6 +123,8 @@ def host_time(
         text = ranges.names[range_name]
         if turns[range_name]:  # any function is more informative
             text = (found[0] or found[1]).split(" (")[0] or text
+        elif around[range_name] and found[0] and _within(ranges, range_name, functions, begin, end, found[0]):
+            text = found[0].split(" (")[0]
         out.append(HostTime(text, time, *found, rows[covered]))
         left = left[~inside]
     if len(left):
@@ -152,24 +154,55 @@ def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
     return (name, "", 0.0) if share >= NEARLY else ("", name, share)
 
 
-def _turns(trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column) -> Column:
-    """Which names belong to iterations: by their wording, or because they count up and nearly all work is launched in them.
+def _around_all_work(
+    trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column
+) -> tuple[Column, Column]:
+    """Which names belong to iterations, and which to other ranges in which nearly all work is launched.
 
-    Threads that the framework launches from, as for backward, launch in turns too.
+    Iterations are known by their wording, or because they count up. Threads that the framework launches from, as for backward,
+    launch in them too.
     """
     turns = np.array([_TURN.match(name) is not None for name in ranges.names], bool)
+    around = np.zeros(len(turns), bool)
     patterns = [ranges_over.pattern(name) for name in ranges.names]
     known = launched[launched >= 0]
     some = known[:: len(known) // 100_000 + 1]
     for loop in loops.load(trace) if len(some) else ():
-        if loop.rank != loops.COUNTED:
+        if loop.rank not in (loops.COUNTED, loops.REPEATED):
             continue
         mine = some[calls.process[some] == loop.process]
         at = np.searchsorted(loop.begin, calls.start[mine], "right") - 1
         held = (at >= 0) & (calls.start[mine] < loop.end[np.maximum(at, 0)])
         if len(mine) and int(held.sum()) >= NEARLY * len(mine):
-            turns |= np.array([one == ranges_over.pattern(loop.label[0]) for one in patterns], bool)
-    return turns
+            named = np.array([one == ranges_over.pattern(loop.label[0]) for one in patterns], bool)
+            if loop.rank == loops.COUNTED:
+                turns |= named
+            else:
+                around |= named
+    return turns, around & ~turns
+
+
+def _within(
+    ranges: CutRanges,
+    name: int,
+    functions: Callable[[Column], Places],
+    begin: Column,
+    end: Column,
+    function: str,
+) -> bool:
+    """Whether a function that covers what the ranges of a name cover is called in them, and not they in it."""
+    own = [
+        number
+        for number, text in enumerate(ranges.names)
+        if ranges.level[number] == FUNCTION and _frame(text) == function
+    ]
+    if own:
+        _, length = ranges.over(begin, end)
+        return bool(length[own].min() <= length[name])
+    before = ranges_over.measure(*ranges.of(name))
+    outside = np.flatnonzero((before(end) - before(begin)) * 2 < end - begin)
+    known = {text.rpartition(":")[0] for text in functions(outside)[:2]} if len(outside) else set()
+    return function.rpartition(":")[0] not in known
 
 
 def _announced(

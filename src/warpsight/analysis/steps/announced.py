@@ -128,9 +128,10 @@ def _groups(loop: Loop, when: Column) -> Turns | None:
 def _periods(loop: Loop, edges: Column, when: Column) -> Turns | None:
     """The loop around ranges after which other work follows in a rhythm, as micro-batches do; None where all are alike.
 
-    A turn begins after the longest pause of the rhythm.
+    Work in the ranges says nothing: every second turn may print how far it is. A turn begins after the longest pause of the
+    rhythm.
     """
-    launches = np.diff(edges)
+    launches = edges[1:] - _range_ends(loop, when, edges)
     if len(launches) < 6 or np.unique(launches, return_counts=True)[1].max() >= _MOSTLY_ALIKE * len(launches):
         return None
     for period in range(2, len(launches) // 3 + 1):
