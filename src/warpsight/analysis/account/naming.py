@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.analysis.account import calls_held, ranges_over, stacks_over
+from warpsight.analysis.account import calls_held, launched_for, ranges_over, stacks_over
 from warpsight.analysis.account.calls_held import Axis
 from warpsight.analysis.account.classes import HOST
 from warpsight.analysis.account.gaps import Gaps
@@ -61,6 +61,7 @@ class HostTime:
         most: The user's innermost function that covers most of it, with its place; "" where that is `function`.
         most_share: The part of the time that `most` covers, 0 to 1.
         pieces: Indices of the pieces it covers.
+        parts: Where the name says little, for it is that of a range around all work: annotations in it and their time, ns.
     """
 
     name: str
@@ -69,6 +70,7 @@ class HostTime:
     most: str
     most_share: float
     pieces: Column
+    parts: tuple[tuple[str, int], ...] = ()
 
     @property
     def place(self) -> str:
@@ -95,6 +97,9 @@ def host_time(
     number = on.number(process, thread)
     begin, end = on.at(number, pieces.begin[rows]), on.at(number, pieces.end[rows])
     ranges = ranges_over.load(trace, on, begin, end)
+    masters = launched_for.by_ranges(trace, calls, on, ranges, number, begin, end, launched)
+    if masters:
+        ranges = ranges_over.load(trace, on, begin, end, masters)
     if (
         ranges.level == FUNCTION
     ).any():  # has begin and end times; launch stacks only show what was running at each launch
@@ -121,11 +126,14 @@ def host_time(
         time = int((end - begin)[covered].sum())
         found = functions(covered)
         text = ranges.names[range_name]
+        parts: tuple[tuple[str, int], ...] = ()
         if turns[range_name]:  # any function is more informative
             text = (found[0] or found[1]).split(" (")[0] or text
         elif around[range_name] and found[0] and _within(ranges, range_name, functions, begin, end, found[0]):
             text = found[0].split(" (")[0]
-        out.append(HostTime(text, time, *found, rows[covered]))
+        elif around[range_name]:
+            parts = _parts(ranges, turns | around, begin[covered], end[covered], time)
+        out.append(HostTime(text, time, *found, rows[covered], parts))
         left = left[~inside]
     if len(left):
         found = functions(left)
@@ -234,6 +242,23 @@ def _announced(
     return None
 
 
+def _parts(
+    ranges: CutRanges, left_out: Column, begin: Column, end: Column, total: int
+) -> tuple[tuple[str, int], ...]:
+    """Annotations that cover some of these stretches, and the time of each, the largest first; without those inside another."""
+    time, _ = ranges.over(begin, end)
+    some = np.flatnonzero((ranges.level == ANNOTATION) & ~left_out & (time >= SOME * total))
+    out: list[tuple[str, int]] = []
+    taken: tuple[Column, Column] = begin[:0], end[:0]
+    for name in some[np.argsort(-time[some], kind="stable")].tolist():
+        own = ranges.of(name)
+        before = ranges_over.once(*taken)
+        if int((before(own[1]) - before(own[0])).sum()) * 2 < int((own[1] - own[0]).sum()):
+            out.append((ranges.names[name], int(time[name])))
+            taken = np.append(taken[0], own[0]), np.append(taken[1], own[1])
+    return tuple(out)
+
+
 def _functions_in(ranges: CutRanges, begin: Column, end: Column) -> Callable[[Column], Places]:
     """A function that names the user's functions covering some stretches, according to ranges."""
     library = np.array([is_library(name) for name in ranges.names], bool)
@@ -278,11 +303,19 @@ def _functions_at(
     if not trace.count("stack"):
         return lambda chosen: _NOWHERE
     tree = stacks_over.functions(trace)
+    masters = launched_for.by_samples(trace, on)
 
     def named(chosen: Column) -> Places:
         some = chosen[np.argsort(-pieces.length_of(rows[chosen]), kind="stable")[:200_000]]
         found = stacks_over.over(
-            trace, on, calls, number[some], pieces.begin[rows[some]], pieces.end[rows[some]], call[some]
+            trace,
+            on,
+            calls,
+            number[some],
+            pieces.begin[rows[some]],
+            pieces.end[rows[some]],
+            call[some],
+            masters,
         )
         return _places(trace, tree, found) if len(found.node) else _NOWHERE
 
