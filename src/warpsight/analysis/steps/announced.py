@@ -32,6 +32,9 @@ LEAST = 3
 _RHYTHM, _MOSTLY_ALIKE = 0.9, 0.8
 #: Minimum number of iterations that are numbered one by one: fewer may be the stages of a program.
 _ONE_BY_ONE = 6
+#: Minimum number of requests that several threads take; how far the number of a kernel that each one runs may differ from it, and
+#: the minimum share of the device's time in that kernel.
+_REQUESTS, _SAME_NUMBER, _MUCH = 8, 0.1, 0.1
 #: The range that torch puts around an optimizer's step.
 _OPTIMIZER = "Optimizer.step#"
 #: Minimum share of a loop's iterations with as many inner ranges as the median one.
@@ -170,6 +173,41 @@ def single(trace: StoredTrace, process: int, work: Work, launched: Column, when:
     return Turns(
         loop.source, _numbers(edges, len(when)), loop.label[:1], sure=sure, anyhow=not (sure or loop.named)
     )
+
+
+def shared(
+    trace: StoredTrace, process: int, work: Work, launched: Column, when: Column, threads: Column
+) -> Turns | None:
+    """Requests that threads of a server take as they are free, while other threads launch their work; None without such.
+
+    As many times as there are requests, within a tenth, some kernel runs that takes much of the device's time. Requests overlap,
+    so which launches belong to which is not known: each has those from its begin to the next one's, and one at least.
+    """
+    if not len(launched):
+        return None
+    rows = launched[work.kind[launched] < COMMUNICATION]
+    _, code = np.unique(work.name_id[rows], return_inverse=True)
+    count = np.bincount(code)
+    time = np.bincount(code, weights=work.end[rows] - work.start[rows])
+    count = count[time >= _MUCH * time.sum()]
+    chosen: tuple[tuple[int, int], Loop] | None = None
+    on_threads = {loop.thread for loop in loops.load(trace) if loop.process == process and loop.named}
+    for loop in loops.shared(trace):
+        number = len(loop)
+        if loop.process != process or number < _REQUESTS or on_threads & set(threads.tolist()):
+            continue
+        if not (np.abs(count - number) <= _SAME_NUMBER * number).any():
+            continue
+        rank = number, int(loop.end[-1] - loop.begin[0])
+        if chosen is None or rank > chosen[0]:
+            chosen = rank, loop
+    if chosen is None:
+        return None
+    loop = chosen[1]
+    number = np.arange(len(loop))
+    first = np.maximum.accumulate(np.searchsorted(when, loop.begin, "left") - number) + number
+    edges = np.minimum(np.append(first, len(when)), len(when))
+    return Turns(loop.source, _numbers(edges, len(when)), loop.label, announced=False, uneven=True)
 
 
 def batches_of_one_step(trace: StoredTrace, process: int, step: Turns, fetches: Turns) -> bool:

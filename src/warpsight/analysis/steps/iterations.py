@@ -141,6 +141,7 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
             continue
         turns = (
             turns
+            or announced.shared(trace, process, work, launched, moments, threads)
             or repeated.best(trace, process, work, launched, moments)
             or announced.best(loops, moments, begun, 2)
         )

@@ -29,6 +29,8 @@ TURN_NAMES = re.compile(
     r"(?<![a-z])(step|iter|iteration|batch|epoch|token|decode|generate|request|frame|sample)s?(?![a-z])|^execute_.*#",
     re.IGNORECASE,
 )
+#: Where a word begins inside of another, as in `processRequest`.
+_INNER_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 #: Names of model parts that recur in every iteration: a name with such a number or ending announces no loop.
 PART_NAMES = re.compile(
     r"((?<![A-Za-z])(layer|block)|(?<![A-Za-z])(LAYER|BLOCK)|Layer|Block)s?([^A-Za-z]*$|[ _.:\[(]*#)"
@@ -89,6 +91,37 @@ def _load(trace: StoredTrace) -> Iterator[Loop]:
         keep = _begins(trace, name_id, ("ProfilerStep#", "enumerate("))
         columns = {name: column[keep] for name, column in columns.items()}
         yield from _grouped(columns, name_id[keep], texts(trace, "name"), "operator")
+
+
+def names_a_turn(text: str) -> bool:
+    """Whether a name, or a word in it, is one that people give to iterations of a main loop."""
+    return TURN_NAMES.search(_INNER_WORD.sub(" ", text)) is not None
+
+
+def shared(trace: StoredTrace) -> list[Loop]:
+    """Turns that several threads take, each as it is free: ranges with a name for turns, on more than one thread of a process.
+
+    `thread` is -1; `end` is the latest one so far.
+    """
+    out: list[Loop] = []
+    if not trace.count("marker"):
+        return out
+    columns, name_id = _of_table(trace, "marker")
+    named = texts(trace, "name")
+    patterns = {i: _NUMBERED.sub("#", named.get(i) or "") for i in distinct(name_id)[0].tolist()}
+    for pattern in sorted({text for text in patterns.values() if names_a_turn(text)}):
+        like = np.isin(name_id, [i for i, text in patterns.items() if text == pattern])
+        for process in distinct(columns["process"][like])[0].tolist():
+            rows = np.flatnonzero(like & (columns["process"] == process))
+            if len(rows) > MOST or len(distinct(columns["thread"][rows])[0]) < 2:
+                continue
+            rows = rows[np.argsort(columns["start"][rows], kind="stable")]
+            begin = columns["start"][rows]
+            end = np.maximum.accumulate(begin + columns["duration"][rows])
+            label = [named.get(i) or "" for i in name_id[rows].tolist()]
+            source = f"range {pattern!r} of several threads"
+            out.append(Loop(REPEATED, source, process, -1, begin, end, label, True))
+    return out
 
 
 def count(trace: StoredTrace, process: int, prefix: str) -> int:
