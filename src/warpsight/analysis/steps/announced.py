@@ -191,10 +191,9 @@ def shared(
     time = np.bincount(code, weights=work.end[rows] - work.start[rows])
     count = count[time >= _MUCH * time.sum()]
     chosen: tuple[tuple[int, int], Loop] | None = None
-    on_threads = {loop.thread for loop in loops.load(trace) if loop.process == process and loop.named}
-    for loop in loops.shared(trace):
+    for loop, taking in loops.shared(trace):
         number = len(loop)
-        if loop.process != process or number < _REQUESTS or on_threads & set(threads.tolist()):
+        if loop.process != process or number < _REQUESTS or taking & set(threads.tolist()):
             continue
         if not (np.abs(count - number) <= _SAME_NUMBER * number).any():
             continue

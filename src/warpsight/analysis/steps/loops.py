@@ -98,12 +98,12 @@ def names_a_turn(text: str) -> bool:
     return TURN_NAMES.search(_INNER_WORD.sub(" ", text)) is not None
 
 
-def shared(trace: StoredTrace) -> list[Loop]:
-    """Turns that several threads take, each as it is free: ranges with a name for turns, on more than one thread of a process.
+def shared(trace: StoredTrace) -> list[tuple[Loop, frozenset[int]]]:
+    """Turns that several threads take, each as it is free, and these threads.
 
-    `thread` is -1; `end` is the latest one so far.
+    They are ranges with a name for turns, on more than one thread of a process. `thread` is -1; `end` is the latest one so far.
     """
-    out: list[Loop] = []
+    out: list[tuple[Loop, frozenset[int]]] = []
     if not trace.count("marker"):
         return out
     columns, name_id = _of_table(trace, "marker")
@@ -113,14 +113,15 @@ def shared(trace: StoredTrace) -> list[Loop]:
         like = np.isin(name_id, [i for i, text in patterns.items() if text == pattern])
         for process in distinct(columns["process"][like])[0].tolist():
             rows = np.flatnonzero(like & (columns["process"] == process))
-            if len(rows) > MOST or len(distinct(columns["thread"][rows])[0]) < 2:
+            threads = frozenset(distinct(columns["thread"][rows])[0].tolist())
+            if len(rows) > MOST or len(threads) < 2:
                 continue
             rows = rows[np.argsort(columns["start"][rows], kind="stable")]
             begin = columns["start"][rows]
             end = np.maximum.accumulate(begin + columns["duration"][rows])
             label = [named.get(i) or "" for i in name_id[rows].tolist()]
             source = f"range {pattern!r} of several threads"
-            out.append(Loop(REPEATED, source, process, -1, begin, end, label, True))
+            out.append((Loop(REPEATED, source, process, -1, begin, end, label, True), threads))
     return out
 
 
