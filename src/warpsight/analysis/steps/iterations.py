@@ -149,6 +149,8 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
             uneven = repeated.uneven(trace, process, work, launched, moments)
             if uneven is not None and (turns is None or len(uneven.label) < len(turns.label)):
                 turns = uneven
+        if turns is not None and not turns.announced:
+            turns = repeated.passes(turns, work.name_id[launched].astype(np.int64) * 4 + work.kind[launched]) or turns
         if (
             turns is not None
             and not turns.announced

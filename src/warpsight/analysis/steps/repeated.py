@@ -301,6 +301,39 @@ def layers_of_one_pass(
     return bool(edges[0] == edges[1] and edges[2] == edges[3] and len(marked) * 2 < len(turns.label))
 
 
+def passes(turns: Turns, names: Column) -> Turns | None:
+    """The passes through a model that iterations without waits are the layers of; None if they are not.
+
+    `names` are those of the launches. What ends a pass and begins the next comes between equally many layers, its end also after
+    the last layer, and its begin before the first:
+
+        embed | layer layer layer | norm head embed | layer layer layer | norm head
+    """
+    if not turns.weak or not may_be_layers(turns):
+        return None
+    size = usual_size(turns)
+    same = np.concatenate([[False], names[size:] == names[:-size], [False]])
+    start, stop = np.flatnonzero(np.diff(same.astype(np.int8))).reshape(-1, 2).T
+    long = stop - start >= (LEAST - 1) * size
+    start, stop = start[long], stop[long] + size
+    if len(start) < 2 or len(set((stop - start).tolist())) > 1:
+        return None
+    between = [names[end:begin] for end, begin in zip(stop[:-1], start[1:], strict=True)]
+    if not len(between[0]) or any(not np.array_equal(one, between[0]) for one in between[1:]):
+        return None
+    begin, end, length = int(start[0]), int(stop[-1]), len(between[0])
+    for head in range(length + 1):  # how much of it ends a pass
+        before, after = names[max(begin - length + head, 0) : begin], names[end : end + head]
+        if np.array_equal(before, between[0][head:]) and np.array_equal(after, between[0][:head]):
+            edges = np.append(start - length + head, end + head)
+            turn = np.searchsorted(edges, np.arange(len(names)), "right") - 1
+            turn[turn == len(start)] = -1
+            layers = int(stop[0] - start[0]) // size
+            source = f"{turns.source}, {layers} in a turn"
+            return Turns(source, turn, [""] * len(start), announced=False, weak=True)
+    return None
+
+
 def _to_or_from_host(trace: StoredTrace, work: Work, rows: Column) -> Column:
     """Which rows of work are copies that bring data or fetch results, as loops do; layers copy on the device."""
     texts, code = copy_names(trace, work, rows)
