@@ -175,6 +175,21 @@ def single(trace: StoredTrace, process: int, work: Work, launched: Column, when:
     )
 
 
+def in_one_pass(trace: StoredTrace, process: int, turns: Turns, when: Column) -> bool:
+    """Whether nearly all turns begin in one range that is a model's pass: then they are its layers."""
+    if not (turns.anyhow or turns.weak):
+        return False
+    number, first = np.unique(turns.of_launch, return_index=True)
+    begin = when[first[number >= 0]]
+    return any(
+        len(loop) == 1
+        and loop.process == process
+        and loops.PASS.search(loop.label[0]) is not None
+        and float(((begin >= loop.begin[0]) & (begin < loop.end[0])).mean()) >= _RHYTHM
+        for loop in loops.load(trace)
+    )
+
+
 def shared(
     trace: StoredTrace, process: int, work: Work, launched: Column, when: Column, threads: Column
 ) -> Turns | None:

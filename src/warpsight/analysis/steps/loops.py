@@ -35,6 +35,8 @@ _INNER_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 PART_NAMES = re.compile(
     r"((?<![A-Za-z])(layer|block)|(?<![A-Za-z])(LAYER|BLOCK)|Layer|Block)s?([^A-Za-z]*$|[ _.:\[(]*#)"
 )
+#: Names of a pass through a model.
+PASS = re.compile(r"(?<![a-z])(forward|backward|fwd|bwd)(?![a-z])", re.IGNORECASE)
 #: How frameworks and runtimes implement an iteration: torch's operators, XLA's executions of any program.
 _MACHINERY = re.compile(
     r"^(aten|prims?|c10d|_c10d_functional|torch|autograd|quantized)::|"
