@@ -54,13 +54,15 @@ def test_requests_are_counted_however_they_overlap(tmp_path, seed):
 )
 def test_other_ranges_of_several_threads_count_nothing(tmp_path, changed):
     found = announced(
-        tmp_path / "t.warp", lambda writer: server(writer, 3, **{"requests": 30, "name": "serveRequest", **changed})
+        tmp_path / "t.warp",
+        lambda writer: server(writer, 3, **{"requests": 30, "name": "serveRequest", **changed}),
     )
     assert all("several threads" not in source for source, _ in found)
 
 
 @pytest.mark.parametrize(
-    ("text", "turn"), [("processRequest", True), ("trainStep", True), ("rebatch", False), ("Subsample", False)]
+    ("text", "turn"),
+    [("processRequest", True), ("trainStep", True), ("rebatch", False), ("Subsample", False)],
 )
 def test_words_inside_of_a_name_count_where_a_capital_begins_them(text, turn):
     assert names_a_turn(text) == turn

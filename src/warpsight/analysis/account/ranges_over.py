@@ -125,7 +125,9 @@ def sources(
         )
         other = ~function
         if host_only:
-            other &= ~np.isin(columns["category"], [kinds.index(kind) for kind in NOT_ON_HOST if kind in kinds])
+            other &= ~np.isin(
+                columns["category"], [kinds.index(kind) for kind in NOT_ON_HOST if kind in kinds]
+            )
         yield ANNOTATION, {name: column[other] for name, column in columns.items()}, texts
         yield FUNCTION, {name: column[function] for name, column in columns.items()}, texts
     if trace.count("user_event"):

@@ -199,9 +199,7 @@ def _from_alike(
     return more, part
 
 
-def _samples(
-    trace: StoredTrace, on: Axis, masters: Mapping[int, tuple[int, int]]
-) -> tuple[Column, Column]:
+def _samples(trace: StoredTrace, on: Axis, masters: Mapping[int, tuple[int, int]]) -> tuple[Column, Column]:
     """Positions on the axis and stacks of the samples of its threads, ascending."""
     if not trace.count("sample"):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

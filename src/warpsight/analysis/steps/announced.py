@@ -218,8 +218,8 @@ def shared(
     if chosen is None:
         return None
     loop = chosen[1]
-    number = np.arange(len(loop))
-    first = np.maximum.accumulate(np.searchsorted(when, loop.begin, "left") - number) + number
+    place = np.arange(len(loop))
+    first = np.maximum.accumulate(np.searchsorted(when, loop.begin, "left") - place) + place
     edges = np.minimum(np.append(first, len(when)), len(when))
     return Turns(loop.source, _numbers(edges, len(when)), loop.label, announced=False, uneven=True)
 

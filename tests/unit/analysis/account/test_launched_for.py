@@ -48,7 +48,10 @@ def sampled(build, *running):
     stacks = ((frame("train", "train.py", 5),), (frame("start_thread", "libc.so.6", 1),))
     rows = [sample(time, 1, thread=thread) for thread in running for time in range(100, 12_000, 200)]
     rows += [sample(time, 2, thread=OTHER) for time in range(100, 12_000, 900)]
-    return [name for name, _ in turns(build, [OTHER] * 6, stacks=stacks, sample=sorted(rows, key=lambda r: r["time"]))]
+    return [
+        name
+        for name, _ in turns(build, [OTHER] * 6, stacks=stacks, sample=sorted(rows, key=lambda r: r["time"]))
+    ]
 
 
 def test_a_thread_that_runs_no_python_launches_for_the_only_one_that_does(build):
@@ -60,7 +63,12 @@ def test_of_two_that_do_nobody_knows_which(build):
 
 
 def test_a_range_around_all_work_is_shown_with_the_annotations_in_it(build):
-    rows = [marker(-100, 24_000, 1), marker(-50, 11_000, 2), marker(10_960, 12_000, 3), marker(11_000, 4_000, 4)]
+    rows = [
+        marker(-100, 24_000, 1),
+        marker(-50, 11_000, 2),
+        marker(10_960, 12_000, 3),
+        marker(11_000, 4_000, 4),
+    ]
     calls = [launch(n * 2_000, 10, n) for n in range(12)]
     work = [kernel(n * 2_000 + 20, 980, correlation=n) for n in range(12)]
     names = ("train", "forward", "backward", "norm")
