@@ -35,6 +35,8 @@ _ONE_BY_ONE = 6
 #: Minimum number of requests that several threads take; how far the number of a kernel that each one runs may differ from it, and
 #: the minimum share of the device's time in that kernel.
 _REQUESTS, _SAME_NUMBER, _MUCH = 8, 0.1, 0.1
+#: Two iterations are comparable if one launches this share of what the other does.
+_COMPARABLE = 0.3
 #: The range that torch puts around an optimizer's step.
 _OPTIMIZER = "Optimizer.step#"
 #: Minimum share of a loop's iterations with as many inner ranges as the median one.
@@ -326,10 +328,13 @@ def _numbered(loop: Loop) -> bool:
 
 
 def _regular(count: Column) -> bool:
-    """Whether most iterations, with this many launches each, launch about as much as the median one."""
+    """Whether most iterations, with this many launches each, launch about as much as the median one.
+
+    Of fewer than four, two have to be comparable: else they are stages, one of which does the work.
+    """
     count = count[count > 0]
     if len(count) < 4:
-        return True
+        return len(count) < 2 or bool(np.count_nonzero(count >= _COMPARABLE * count.max()) > 1)
     middle = float(np.median(count))
     return bool((np.abs(count - middle) <= 0.3 * middle).mean() >= 0.5)
 

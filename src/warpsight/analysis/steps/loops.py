@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,8 @@ _MACHINERY = re.compile(
 )
 #: Ranges that occur more often than this are not iterations of a main loop; maximum patterns of names examined per table.
 MOST, _PATTERNS = 200_000, 48
+#: Names examined by themselves among those that differ in numbers.
+_LABELS = 4
 #: How a loop was announced; lower ranks are stronger evidence.
 MARKED, FRAMEWORK, COUNTED, REPEATED = range(4)
 
@@ -211,9 +214,25 @@ def _grouped(columns: dict[str, Column], name: Column, named: Mapping[int, str],
         is_turn = TURN_NAMES.search(pattern) is not None
         rank = FRAMEWORK if framework[number] else COUNTED if _counts_up(label, is_turn) else REPEATED
         shown = pattern if rank != REPEATED else label[0]
-        yield Loop(rank, f"{what} {shown!r}", int(processes[number]), int(threads[number]), begin, end, label, is_turn,
-                   _MACHINERY.match(pattern) is not None
-                   or (not is_turn and PART_NAMES.search(pattern) is not None))  # fmt: skip
+        part = _MACHINERY.match(pattern) is not None or (
+            not is_turn and PART_NAMES.search(pattern) is not None
+        )
+        place_of = int(processes[number]), int(threads[number])
+        yield Loop(rank, f"{what} {shown!r}", *place_of, begin, end, label, is_turn, part)
+        if rank == REPEATED:
+            for same, mine in _again_and_again(label):
+                yield Loop(rank, f"{what} {same!r}", *place_of, begin[mine], end[mine], [same] * len(mine), is_turn, part)
+
+
+def _again_and_again(label: list[str]) -> Iterator[tuple[str, Column]]:
+    """Names that come several times among others that differ in numbers, and their places.
+
+    Stages of a turn may be numbered: `mask 1.0`, `mask 1.1`, `mask 1.0`, `mask 1.1`.
+    """
+    counts = Counter(label)
+    for text, count in counts.most_common(_LABELS) if len(counts) > 1 else ():
+        if count > 2:
+            yield text, np.flatnonzero(np.array([one == text for one in label], bool))
 
 
 def _counts_up(label: list[str], named: bool) -> bool:
