@@ -169,7 +169,7 @@ def _main_loop(
             turns = uneven
     if turns is not None and not turns.announced:
         names = work.name_id[launched].astype(np.int64) * 4 + work.kind[launched]
-        turns = repeated.passes(turns, names) or turns
+        turns = repeated.passes(turns, names) or repeated.around_inner(turns, work, launched, names)
     if turns is not None and _are_parts(trace, process, turns, work, launched, moments):
         turns = None
     single = announced.single(trace, process, work, launched, moments)

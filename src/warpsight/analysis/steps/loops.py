@@ -221,7 +221,16 @@ def _grouped(columns: dict[str, Column], name: Column, named: Mapping[int, str],
         yield Loop(rank, f"{what} {shown!r}", *place_of, begin, end, label, is_turn, part)
         if rank == REPEATED:
             for same, mine in _again_and_again(label):
-                yield Loop(rank, f"{what} {same!r}", *place_of, begin[mine], end[mine], [same] * len(mine), is_turn, part)
+                yield Loop(
+                    rank,
+                    f"{what} {same!r}",
+                    *place_of,
+                    begin[mine],
+                    end[mine],
+                    [same] * len(mine),
+                    is_turn,
+                    part,
+                )
 
 
 def _again_and_again(label: list[str]) -> Iterator[tuple[str, Column]]:

@@ -25,6 +25,8 @@ LEAST_TURNS, LEAST_AGREEMENT = 3, 0.6
 #: any lag. If one name is nearly everything, that is the loop.
 _BEYOND_CHANCE, _ALL_ONE = 0.35, 0.9
 _TRIED = 8
+#: Minimum length of the runs of agreement at a lag, as a share of it.
+_RUN = 0.25
 #: Number of positions that may be missing from the iterations of the shortest loop: a wait, an event.
 _MISSING = 2
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
@@ -90,6 +92,8 @@ def periods(tokens: Column) -> list[tuple[int, float]]:
     judged = [one for one in judged if one[1] >= (min(least, _ALL_ONE) if one[0] == 1 else least)]
     if not judged:
         return []
+    # At a lag that agrees by chance, as where a loop inside the loop is long, runs are much shorter than the lag.
+    judged = [one for one in judged if one[2] >= _RUN * one[0] or one[0] == judged[0][0]]
     longest_run = max(run for _, _, run in judged)
     chosen = next(number for number, (_, _, run) in enumerate(judged) if run >= 0.8 * longest_run)
     # A shorter one explains the sequence only if it agrees as well.
