@@ -7,6 +7,7 @@ never by counting gaps. Annotations that differ in numbers only (`step 1`, `step
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ _NUMBER = re.compile(r"#?\d+")
 #: Names of operators: lower case with namespaces, and autograd's nodes. Old profilers list annotations among them.
 _OPERATOR = re.compile(r"^[a-z_0-9]+(::\S.*)?$|Backward\d*$|^autograd::|^torch::")
 _FIELDS = {"start": 0, "duration": -1, "thread": 0, "process": 0}
+#: Minimum share of the time of names that differ in numbers for one of them to name it.
+_NEARLY = 0.9
 #: Categories of ranges that torch.profiler draws on a device's tracks, or around the whole recording.
 NOT_ON_HOST = ("gpu_user_annotation", "Trace")
 
@@ -77,6 +80,7 @@ def load(
     names: list[str] = []
     levels: list[int] = []
     parts = [(np.zeros(0, np.int64),) * 4]
+    held: dict[int, Counter[str]] = {}
     for level, columns, texts in sources(trace):
         where = on.number(columns["process"], columns["thread"])
         good = np.flatnonzero((where >= 0) & (columns["duration"] > 0))
@@ -90,6 +94,7 @@ def load(
         hit = np.flatnonzero(before(stop) > before(start))
         ids, place = distinct(columns["name"][good][hit])
         code = np.zeros(len(ids), np.int64)
+        time = np.bincount(place, weights=(before(stop) - before(start))[hit], minlength=len(ids))
         for i, one in enumerate(ids.tolist()):
             text = texts.get(one, "")
             key = level, text if level == FUNCTION else pattern(text)
@@ -98,9 +103,13 @@ def load(
                 names.append(text)
                 levels.append(level)
             code[i] = known[key]
-            if names[code[i]] != text:  # several that differ in numbers
-                names[code[i]] = key[1]
+            held.setdefault(known[key], Counter())[text] += round(time[i])
         parts.append((start[hit], stop[hit], code[place], columns["duration"][good][hit]))
+    for number, times in held.items():
+        # Of several that differ in numbers, one may cover nearly all that they cover.
+        text, most = times.most_common(1)[0]
+        several = len(times) > 1 and most < _NEARLY * times.total()
+        names[number] = pattern(text) if several else text
     start, stop, code, length = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     kept = _outermost(start, stop, code)
     return CutRanges(start[kept], stop[kept], code[kept], length[kept], names, np.array(levels, np.int64))

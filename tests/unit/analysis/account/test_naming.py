@@ -382,6 +382,17 @@ def test_ranges_that_count_up_around_all_work_are_iterations_and_name_nothing_th
     assert found == [(name, 12_000)]
 
 
+@pytest.mark.parametrize(("most", "name"), [(3_900, "mask 1.0"), (2_000, "mask #.#")])
+def test_of_names_that_differ_in_numbers_one_that_covers_nearly_all_is_the_name(build, most, name):
+    rows = [
+        (0, most, "mask 1.0"),
+        (most, 4_000 - most, "mask 1.1"),
+        (10_000, 4_000, "mask 1.0"),
+        (20_000, 4_000, "mask 1.0"),
+    ]
+    assert ranges(build, *rows, lengths=(4_000,) * 3) == [(name, 12_000)]
+
+
 def around(build, *told, name="work", every=10_000):
     """Names of the host time of three turns, each in a range of one constant name around its work, and in functions."""
     ranges = [(n * every - 300, every - 100, name) for n in range(3)]
