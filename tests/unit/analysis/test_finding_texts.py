@@ -61,6 +61,13 @@ def test_kernels_without_names_are_not_called_one_kernel(build: Build) -> None:
     )
 
 
+def test_a_graph_recorded_as_a_whole_is_no_kernel(build: Build) -> None:
+    kernels = [kernel(at * MS, MS, name_id=1) for at in range(6)]
+    (first, *_) = verdict(build(names=("CUDA graph 5",), kernel=kernels)).findings
+    assert first.text == "100% of the time is in CUDA graph 5, recorded as a whole (6 times)"
+    assert first.advice.startswith("Record the graph's kernels")
+
+
 def test_half_of_the_time() -> None:
     assert half(np.array([1, 1, 500, 1, 700])) == 700
     assert half(np.array([10, 10, 10, 10])) == 10

@@ -329,6 +329,20 @@ def test_micro_batches_are_parts_of_a_turn(tmp_path):
     assert announced(tmp_path / "t.warp", build) == [("range 'shuffle', 4 in a turn", 5)]
 
 
+def test_turns_that_launch_more_every_second_time_are_turns(tmp_path):
+    """Every second range ends with a kernel of its own: nothing is launched between ranges, so they are no parts of a turn."""
+
+    def build(writer):
+        time, first = 1_000_000, 1
+        for turn in range(10):
+            mark(writer, "shuffle", time - 2_000, 240_000)
+            names = ["a", "b", "c", "d"] + ["e"] * (turn % 2)
+            launches(writer, time, 10 * time, names, first)
+            time, first = time + 300_000, first + 10
+
+    assert announced(tmp_path / "t.warp", build) == [("range 'shuffle'", 10)]
+
+
 @pytest.mark.parametrize(("kind", "slow"), [("cupti buffer flush", 0), ("command buffer full", 1)])
 def test_what_the_recorder_took_makes_no_iteration_slow(tmp_path, kind, slow):
     def build(writer, turn, host):

@@ -194,13 +194,33 @@ def test_only_the_middle_of_a_long_sequence_is_looked_at_for_the_period(
             assert result is None or result.agreement < 1
 
 
+def test_odd_turns_that_are_equally_far_apart_make_no_longer_turn() -> None:
+    """Two turns of many have more work; before, between and after them come about as many turns.
+
+    Where they come exactly as many, nobody can tell.
+    """
+
+    def right(seed: int) -> bool:
+        draw = np.random.default_rng(seed)
+        size, apart = int(draw.integers(4, 40)), int(draw.integers(8, 30))
+        turn = draw.integers(0, size, size)
+        turn[0] = 100  # a name that comes once
+        odd = np.r_[turn, draw.integers(200, 203, int(draw.integers(2, 7)))]
+        before, after = int(draw.integers(apart // 2, apart)), apart + int(draw.integers(2, 6))
+        names = np.r_[np.tile(turn, before), odd, np.tile(turn, apart), odd, np.tile(turn, after)]
+        found = repetition.find(names, np.zeros(len(names)))
+        return found is not None and (found.period, len(found.begins)) == (size, before + apart + after + 2)
+
+    assert sum(map(right, range(60))) >= 54
+
+
 def test_of_several_possible_marks_the_one_after_the_longest_pause_begins_a_turn() -> None:
     names = np.tile([0, 1, 2, 3, 3], 10)
     gap = np.where(names == 2, 90.0, 5.0)
     gap[12] = 0.0  # now and then there is none
-    assert repetition._turns(names, gap, 5).tolist() == list(range(2, 50, 5))  # type: ignore[union-attr]
+    assert repetition._marked(names, gap, 5).tolist() == list(range(2, 50, 5))  # type: ignore[union-attr]
     pairs = np.tile([0, 1, 0, 2, 1, 2], 10)  # no name comes once in a turn, pairs of them do
-    found = repetition._turns(pairs, np.where(np.arange(60) % 6 == 3, 9.0, 1.0), 6)
+    found = repetition._marked(pairs, np.where(np.arange(60) % 6 == 3, 9.0, 1.0), 6)
     assert found is not None and found.tolist() == list(range(3, 60, 6))
 
 

@@ -175,7 +175,7 @@ def test_kernels_carry_launch_type_graph_and_mangled_name(every_path: Path) -> N
     )
     assert stored(every_path, text) == [
         (1000, 500, "_Z4axpyfPfS_", "axpy(float, float*, float*)", "cooperative", 2, 8_589_934_593, False),
-        (2000, 900, None, None, None, 5, None, True),
+        (2000, 900, "CUDA graph 5", "CUDA graph 5", None, 5, None, True),
     ]
 
 

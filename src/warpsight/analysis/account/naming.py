@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.analysis.account import calls_held, ranges_over, stacks_over
+from warpsight.analysis.account import calls_held, launched_for, ranges_over, stacks_over
 from warpsight.analysis.account.calls_held import Axis
 from warpsight.analysis.account.classes import HOST
 from warpsight.analysis.account.gaps import Gaps
@@ -61,6 +61,7 @@ class HostTime:
         most: The user's innermost function that covers most of it, with its place; "" where that is `function`.
         most_share: The part of the time that `most` covers, 0 to 1.
         pieces: Indices of the pieces it covers.
+        parts: Where the name says little, for it is that of a range around all work: annotations in it and their time, ns.
     """
 
     name: str
@@ -69,6 +70,7 @@ class HostTime:
     most: str
     most_share: float
     pieces: Column
+    parts: tuple[tuple[str, int], ...] = ()
 
     @property
     def place(self) -> str:
@@ -95,13 +97,16 @@ def host_time(
     number = on.number(process, thread)
     begin, end = on.at(number, pieces.begin[rows]), on.at(number, pieces.end[rows])
     ranges = ranges_over.load(trace, on, begin, end)
+    masters = launched_for.by_ranges(trace, calls, on, ranges, number, begin, end, launched)
+    if masters:
+        ranges = ranges_over.load(trace, on, begin, end, masters)
     if (
         ranges.level == FUNCTION
     ).any():  # has begin and end times; launch stacks only show what was running at each launch
         functions = _functions_in(ranges, begin, end)
     else:
         functions = _functions_at(trace, on, calls, pieces, rows, number, call)
-    turns = _turns(trace, ranges, calls, launched)
+    turns, around = _around_all_work(trace, ranges, calls, launched)
     out: list[HostTime] = []
     left = np.arange(len(rows))
     whole = int((end - begin).sum())
@@ -121,9 +126,14 @@ def host_time(
         time = int((end - begin)[covered].sum())
         found = functions(covered)
         text = ranges.names[range_name]
+        parts: tuple[tuple[str, int], ...] = ()
         if turns[range_name]:  # any function is more informative
             text = (found[0] or found[1]).split(" (")[0] or text
-        out.append(HostTime(text, time, *found, rows[covered]))
+        elif around[range_name] and found[0] and _within(ranges, range_name, functions, begin, end, found[0]):
+            text = found[0].split(" (")[0]
+        elif around[range_name]:
+            parts = _parts(ranges, turns | around, begin[covered], end[covered], time)
+        out.append(HostTime(text, time, *found, rows[covered], parts))
         left = left[~inside]
     if len(left):
         found = functions(left)
@@ -152,24 +162,55 @@ def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
     return (name, "", 0.0) if share >= NEARLY else ("", name, share)
 
 
-def _turns(trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column) -> Column:
-    """Which names belong to iterations: by their wording, or because they count up and nearly all work is launched in them.
+def _around_all_work(
+    trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column
+) -> tuple[Column, Column]:
+    """Which names belong to iterations, and which to other ranges in which nearly all work is launched.
 
-    Threads that the framework launches from, as for backward, launch in turns too.
+    Iterations are known by their wording, or because they count up. Threads that the framework launches from, as for backward,
+    launch in them too.
     """
     turns = np.array([_TURN.match(name) is not None for name in ranges.names], bool)
+    around = np.zeros(len(turns), bool)
     patterns = [ranges_over.pattern(name) for name in ranges.names]
     known = launched[launched >= 0]
     some = known[:: len(known) // 100_000 + 1]
     for loop in loops.load(trace) if len(some) else ():
-        if loop.rank != loops.COUNTED:
+        if loop.rank not in (loops.COUNTED, loops.REPEATED):
             continue
         mine = some[calls.process[some] == loop.process]
         at = np.searchsorted(loop.begin, calls.start[mine], "right") - 1
         held = (at >= 0) & (calls.start[mine] < loop.end[np.maximum(at, 0)])
         if len(mine) and int(held.sum()) >= NEARLY * len(mine):
-            turns |= np.array([one == ranges_over.pattern(loop.label[0]) for one in patterns], bool)
-    return turns
+            named = np.array([one == ranges_over.pattern(loop.label[0]) for one in patterns], bool)
+            if loop.rank == loops.COUNTED:
+                turns |= named
+            else:
+                around |= named
+    return turns, around & ~turns
+
+
+def _within(
+    ranges: CutRanges,
+    name: int,
+    functions: Callable[[Column], Places],
+    begin: Column,
+    end: Column,
+    function: str,
+) -> bool:
+    """Whether a function that covers what the ranges of a name cover is called in them, and not they in it."""
+    own = [
+        number
+        for number, text in enumerate(ranges.names)
+        if ranges.level[number] == FUNCTION and _frame(text) == function
+    ]
+    if own:
+        _, length = ranges.over(begin, end)
+        return bool(length[own].min() <= length[name])
+    before = ranges_over.measure(*ranges.of(name))
+    outside = np.flatnonzero((before(end) - before(begin)) * 2 < end - begin)
+    known = {text.rpartition(":")[0] for text in functions(outside)[:2]} if len(outside) else set()
+    return function.rpartition(":")[0] not in known
 
 
 def _announced(
@@ -199,6 +240,23 @@ def _announced(
         if inside.any():
             return name, inside
     return None
+
+
+def _parts(
+    ranges: CutRanges, left_out: Column, begin: Column, end: Column, total: int
+) -> tuple[tuple[str, int], ...]:
+    """Annotations that cover some of these stretches, and the time of each, the largest first; without those inside another."""
+    time, _ = ranges.over(begin, end)
+    some = np.flatnonzero((ranges.level == ANNOTATION) & ~left_out & (time >= SOME * total))
+    out: list[tuple[str, int]] = []
+    taken: tuple[Column, Column] = begin[:0], end[:0]
+    for name in some[np.argsort(-time[some], kind="stable")].tolist():
+        own = ranges.of(name)
+        before = ranges_over.once(*taken)
+        if int((before(own[1]) - before(own[0])).sum()) * 2 < int((own[1] - own[0]).sum()):
+            out.append((ranges.names[name], int(time[name])))
+            taken = np.append(taken[0], own[0]), np.append(taken[1], own[1])
+    return tuple(out)
 
 
 def _functions_in(ranges: CutRanges, begin: Column, end: Column) -> Callable[[Column], Places]:
@@ -245,11 +303,19 @@ def _functions_at(
     if not trace.count("stack"):
         return lambda chosen: _NOWHERE
     tree = stacks_over.functions(trace)
+    masters = launched_for.by_samples(trace, on)
 
     def named(chosen: Column) -> Places:
         some = chosen[np.argsort(-pieces.length_of(rows[chosen]), kind="stable")[:200_000]]
         found = stacks_over.over(
-            trace, on, calls, number[some], pieces.begin[rows[some]], pieces.end[rows[some]], call[some]
+            trace,
+            on,
+            calls,
+            number[some],
+            pieces.begin[rows[some]],
+            pieces.end[rows[some]],
+            call[some],
+            masters,
         )
         return _places(trace, tree, found) if len(found.node) else _NOWHERE
 

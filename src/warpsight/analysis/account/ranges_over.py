@@ -7,6 +7,7 @@ never by counting gaps. Annotations that differ in numbers only (`step 1`, `step
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis.account.calls_held import Axis
+from warpsight.model import intervals
 from warpsight.model.naming import texts as names_of
 from warpsight.model.work import distinct, summed
 
@@ -28,6 +30,10 @@ _NUMBER = re.compile(r"#?\d+")
 #: Names of operators: lower case with namespaces, and autograd's nodes. Old profilers list annotations among them.
 _OPERATOR = re.compile(r"^[a-z_0-9]+(::\S.*)?$|Backward\d*$|^autograd::|^torch::")
 _FIELDS = {"start": 0, "duration": -1, "thread": 0, "process": 0}
+#: Minimum share of the time of names that differ in numbers for one of them to name it.
+_NEARLY = 0.9
+#: Categories of ranges that torch.profiler draws on a device's tracks, or around the whole recording.
+NOT_ON_HOST = ("gpu_user_annotation", "Trace")
 
 
 @dataclass(frozen=True)
@@ -58,21 +64,37 @@ class CutRanges:
         return self.start[mine], self.end[mine]
 
 
-def load(trace: StoredTrace, on: Axis, begin: Column, end: Column) -> CutRanges:
-    """The ranges that cover some of these stretches of the axis."""
+def load(
+    trace: StoredTrace,
+    on: Axis,
+    begin: Column,
+    end: Column,
+    masters: Mapping[int, tuple[int, int]] | None = None,
+) -> CutRanges:
+    """The ranges that cover some of these stretches of the axis.
+
+    With `masters`, annotations and functions of the thread that another one launches for stand on that one's stretch too.
+    """
     before = measure(begin, end)
     known: dict[tuple[int, str], int] = {}
     names: list[str] = []
     levels: list[int] = []
     parts = [(np.zeros(0, np.int64),) * 4]
-    for level, columns, texts in _sources(trace):
+    held: dict[int, Counter[str]] = {}
+    for level, columns, texts in sources(trace):
         where = on.number(columns["process"], columns["thread"])
         good = np.flatnonzero((where >= 0) & (columns["duration"] > 0))
-        start = on.at(where[good], columns["start"][good])
-        stop = on.at(where[good], columns["start"][good] + columns["duration"][good])
+        where = where[good]
+        for helper, (process, thread) in (masters or {}).items() if level != OPERATOR else ():
+            of_master = (columns["process"] == process) & (columns["thread"] == thread)
+            more = np.flatnonzero(of_master & (columns["duration"] > 0))
+            good, where = np.append(good, more), np.append(where, np.full(len(more), helper))
+        start = on.at(where, columns["start"][good])
+        stop = on.at(where, columns["start"][good] + columns["duration"][good])
         hit = np.flatnonzero(before(stop) > before(start))
         ids, place = distinct(columns["name"][good][hit])
         code = np.zeros(len(ids), np.int64)
+        time = np.bincount(place, weights=(before(stop) - before(start))[hit], minlength=len(ids))
         for i, one in enumerate(ids.tolist()):
             text = texts.get(one, "")
             key = level, text if level == FUNCTION else pattern(text)
@@ -81,16 +103,25 @@ def load(trace: StoredTrace, on: Axis, begin: Column, end: Column) -> CutRanges:
                 names.append(text)
                 levels.append(level)
             code[i] = known[key]
-            if names[code[i]] != text:  # several that differ in numbers
-                names[code[i]] = key[1]
+            held.setdefault(known[key], Counter())[text] += round(time[i])
         parts.append((start[hit], stop[hit], code[place], columns["duration"][good][hit]))
+    for number, times in held.items():
+        # Of several that differ in numbers, one may cover nearly all that they cover.
+        text, most = times.most_common(1)[0]
+        several = len(times) > 1 and most < _NEARLY * times.total()
+        names[number] = pattern(text) if several else text
     start, stop, code, length = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     kept = _outermost(start, stop, code)
     return CutRanges(start[kept], stop[kept], code[kept], length[kept], names, np.array(levels, np.int64))
 
 
-def _sources(trace: StoredTrace) -> Iterator[tuple[int, dict[str, Column], Mapping[int, str]]]:
-    """Ranges by level: their columns (`name` is an id) and the string for each id."""
+def sources(
+    trace: StoredTrace, host_only: bool = False
+) -> Iterator[tuple[int, dict[str, Column], Mapping[int, str]]]:
+    """Ranges by level: their columns (`name` is an id) and the string for each id.
+
+    With `host_only` without those that a profiler drew on the device's tracks or around everything.
+    """
     texts: Mapping[int, str] = {}
     if trace.count("marker") or trace.count("op"):
         texts = names_of.texts(trace, "name")
@@ -101,7 +132,12 @@ def _sources(trace: StoredTrace) -> Iterator[tuple[int, dict[str, Column], Mappi
         function = columns["category"] == (
             kinds.index("python_function") if "python_function" in kinds else -2
         )
-        yield ANNOTATION, {name: column[~function] for name, column in columns.items()}, texts
+        other = ~function
+        if host_only:
+            other &= ~np.isin(
+                columns["category"], [kinds.index(kind) for kind in NOT_ON_HOST if kind in kinds]
+            )
+        yield ANNOTATION, {name: column[other] for name, column in columns.items()}, texts
         yield FUNCTION, {name: column[function] for name, column in columns.items()}, texts
     if trace.count("user_event"):
         columns, coded = trace.columns("user_event", _FIELDS, ["name"])
@@ -145,6 +181,12 @@ class measure:
                 (at - edges[0]) * count - total[count]
             )  # products may wrap around; the sum does not
         return out
+
+
+def once(begin: Column, end: Column) -> measure:
+    """:class:`measure` of what these stretches cover; overlaps count once."""
+    union = intervals.union(begin, end)
+    return measure(union.start, union.end)
 
 
 def _outermost(start: Column, stop: Column, code: Column) -> Column:

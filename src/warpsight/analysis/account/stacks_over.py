@@ -29,6 +29,8 @@ from warpsight.model.calls import Calls
 from warpsight.model.work import distinct, numbered
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from warpsight.analysis.account.gaps import Gaps
     from warpsight.analysis.account.pieces import Pieces
     from warpsight.model import StoredTrace
@@ -110,12 +112,22 @@ class StackedTime:
 
 
 def over(
-    trace: StoredTrace, on: Axis, calls: Calls, number: Column, begin: Column, end: Column, call: Column
+    trace: StoredTrace,
+    on: Axis,
+    calls: Calls,
+    number: Column,
+    begin: Column,
+    end: Column,
+    call: Column,
+    masters: Mapping[int, tuple[int, int]] | None = None,
 ) -> StackedTime:
-    """The stacks in pieces of host time: thread number, start and end on the trace's clock (ns), the call that ends each."""
+    """The stacks in pieces of host time: thread number, start and end on the trace's clock (ns), the call that ends each.
+
+    With `masters`, a thread that launches for another thread takes that thread's samples.
+    """
     tree = functions(trace)
     begins, ends = on.at(number, begin), on.at(number, end)
-    at, stack = _samples(trace, on)
+    at, stack = _samples(trace, on, masters or {})
     first, last = np.searchsorted(at, begins, "left"), np.searchsorted(at, ends, "left")
     count = np.maximum(last - first, 0)
     which = np.repeat(np.arange(len(begin)), count)
@@ -187,14 +199,20 @@ def _from_alike(
     return more, part
 
 
-def _samples(trace: StoredTrace, on: Axis) -> tuple[Column, Column]:
+def _samples(trace: StoredTrace, on: Axis, masters: Mapping[int, tuple[int, int]]) -> tuple[Column, Column]:
     """Positions on the axis and stacks of the samples of its threads, ascending."""
     if not trace.count("sample"):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     columns, _ = trace.columns("sample", {"time": 0, "thread": 0, "process": 0, "stack": 0})
     number = on.number(columns["process"], columns["thread"])
-    good = np.flatnonzero((number >= 0) & (columns["stack"] > 0))
-    at = on.at(number[good], columns["time"][good])
+    instead = np.isin(number, list(masters))
+    good = np.flatnonzero((number >= 0) & ~instead & (columns["stack"] > 0))
+    number = number[good]
+    for helper, (process, thread) in masters.items():
+        of_master = (columns["process"] == process) & (columns["thread"] == thread)
+        more = np.flatnonzero(of_master & (columns["stack"] > 0))
+        good, number = np.append(good, more), np.append(number, np.full(len(more), helper))
+    at = on.at(number, columns["time"][good])
     order = np.argsort(at, kind="stable")
     return at[order], columns["stack"][good][order].astype(np.int64)
 

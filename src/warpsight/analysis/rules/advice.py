@@ -17,6 +17,7 @@ from warpsight.analysis.account.classes import (
 )
 from warpsight.analysis.account.pieces import AFTER, MIGRATION
 from warpsight.model.naming import api_names
+from warpsight.model.naming.kernel_names import WHOLE_GRAPH
 
 _TEXTS = {
     COMPUTE: "Whatever makes this kernel faster makes the program faster: profile it by itself next.",
@@ -44,6 +45,10 @@ _LOADING = (
     "before it matters, load code eagerly or beside other work, and keep caches of compiled kernels."
 )
 _WAIT = "Wait later and less often: read results once per several steps, and let the host run ahead of the device."
+_WHOLE_GRAPH = (
+    "Record the graph's kernels instead of whole launches, to see which of them take the time: `nsys profile "
+    "--cuda-graph-trace=node`, `warpsight record --graph node`."
+)
 _MIGRATION = (
     "Prefetch managed memory to where it is used next (cudaMemPrefetchAsync), or copy it: else the first access to each page "
     "waits for its migration."
@@ -108,6 +113,8 @@ def _of_copies(name: str, found: Transfers) -> str:
 
 def of(kind: int, name: str, usual: int = 0, count: int = 2, found: Transfers = _NOTHING_KNOWN) -> str:
     """Advice for a class: for `count` kernels or blocking calls by purpose, for launches by their `usual` length (ns)."""
+    if kind == COMPUTE and name.startswith(WHOLE_GRAPH):
+        return _WHOLE_GRAPH
     if kind == COMPUTE and count > 1:
         return _KERNELS
     if kind == LAUNCH and usual >= LOADS_CODE_NS:

@@ -120,12 +120,9 @@ def of(facts: Facts, kind: int, entries: tuple[Entry, ...], work: Column, usual:
 
 def _host(found: Account) -> list[str]:
     known = [one for one in found.host[:_PARTS] if one.name != UNNAMED]
-    told = ((one.time, *_host_place(one)) for one in known)
-    return (
-        [f"{time * share / found.span:.1%} in {place}" for time, share, place in told]
-        if len(known) > 1
-        else []
-    )
+    told = [(one.time, *_host_place(one)) for one in known] if len(known) > 1 else []
+    parts = [(time, 1.0, name) for name, time in (known[0].parts if known else ())[:_PARTS]]
+    return [f"{time * share / found.span:.1%} in {place}" for time, share, place in (*told, *parts)]
 
 
 def _place(facts: Facts, kind: int, entry: Entry, rows: Column) -> list[str]:

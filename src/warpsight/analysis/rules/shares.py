@@ -105,6 +105,13 @@ def _text(facts: Facts, kind: int, shown: dict[str, str], time: int, top: Entry,
     idle = f"the GPU is idle for {share} of the time"
     if kind == COMPUTE and name == kernel_names.UNNAMED:
         return f"{share} of the time is in kernels whose names are not in the trace ({times})"
+    if kind == COMPUTE and name.startswith(kernel_names.WHOLE_GRAPH):
+        whole = f"{name}, recorded as a whole"
+        return (
+            f"{share} of the time is in {whole} ({times})"
+            if first
+            else f"{whole}, takes {share} of the time ({times})"
+        )
     if kind == COMPUTE:
         one = "one kernel" if top.kernels == 1 else f"{top.kernels:,} kernels of one template"
         if first:

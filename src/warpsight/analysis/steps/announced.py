@@ -32,6 +32,11 @@ LEAST = 3
 _RHYTHM, _MOSTLY_ALIKE = 0.9, 0.8
 #: Minimum number of iterations that are numbered one by one: fewer may be the stages of a program.
 _ONE_BY_ONE = 6
+#: Minimum number of requests that several threads take; how far the number of a kernel that each one runs may differ from it, and
+#: the minimum share of the device's time in that kernel.
+_REQUESTS, _SAME_NUMBER, _MUCH = 8, 0.1, 0.1
+#: Two iterations are comparable if one launches this share of what the other does.
+_COMPARABLE = 0.3
 #: The range that torch puts around an optimizer's step.
 _OPTIMIZER = "Optimizer.step#"
 #: Minimum share of a loop's iterations with as many inner ranges as the median one.
@@ -128,9 +133,10 @@ def _groups(loop: Loop, when: Column) -> Turns | None:
 def _periods(loop: Loop, edges: Column, when: Column) -> Turns | None:
     """The loop around ranges after which other work follows in a rhythm, as micro-batches do; None where all are alike.
 
-    A turn begins after the longest pause of the rhythm.
+    Work in the ranges says nothing: every second turn may print how far it is. A turn begins after the longest pause of the
+    rhythm.
     """
-    launches = np.diff(edges)
+    launches = edges[1:] - _range_ends(loop, when, edges)
     if len(launches) < 6 or np.unique(launches, return_counts=True)[1].max() >= _MOSTLY_ALIKE * len(launches):
         return None
     for period in range(2, len(launches) // 3 + 1):
@@ -169,6 +175,55 @@ def single(trace: StoredTrace, process: int, work: Work, launched: Column, when:
     return Turns(
         loop.source, _numbers(edges, len(when)), loop.label[:1], sure=sure, anyhow=not (sure or loop.named)
     )
+
+
+def in_one_pass(trace: StoredTrace, process: int, turns: Turns, when: Column) -> bool:
+    """Whether nearly all turns begin in one range that is a model's pass: then they are its layers."""
+    if not (turns.anyhow or turns.weak):
+        return False
+    number, first = np.unique(turns.of_launch, return_index=True)
+    begin = when[first[number >= 0]]
+    return any(
+        len(loop) == 1
+        and loop.process == process
+        and loops.PASS.search(loop.label[0]) is not None
+        and float(((begin >= loop.begin[0]) & (begin < loop.end[0])).mean()) >= _RHYTHM
+        for loop in loops.load(trace)
+    )
+
+
+def shared(
+    trace: StoredTrace, process: int, work: Work, launched: Column, when: Column, threads: Column
+) -> Turns | None:
+    """Requests that threads of a server take as they are free, while other threads launch their work; None without such.
+
+    As many times as there are requests, within a tenth, some kernel runs that takes much of the device's time. Requests overlap,
+    so which launches belong to which is not known: each has those from its begin to the next one's, and one at least.
+    """
+    if not len(launched):
+        return None
+    rows = launched[work.kind[launched] < COMMUNICATION]
+    _, code = np.unique(work.name_id[rows], return_inverse=True)
+    count = np.bincount(code)
+    time = np.bincount(code, weights=work.end[rows] - work.start[rows])
+    count = count[time >= _MUCH * time.sum()]
+    chosen: tuple[tuple[int, int], Loop] | None = None
+    for loop, taking in loops.shared(trace):
+        number = len(loop)
+        if loop.process != process or number < _REQUESTS or taking & set(threads.tolist()):
+            continue
+        if not (np.abs(count - number) <= _SAME_NUMBER * number).any():
+            continue
+        rank = number, int(loop.end[-1] - loop.begin[0])
+        if chosen is None or rank > chosen[0]:
+            chosen = rank, loop
+    if chosen is None:
+        return None
+    loop = chosen[1]
+    place = np.arange(len(loop))
+    first = np.maximum.accumulate(np.searchsorted(when, loop.begin, "left") - place) + place
+    edges = np.minimum(np.append(first, len(when)), len(when))
+    return Turns(loop.source, _numbers(edges, len(when)), loop.label, announced=False, uneven=True)
 
 
 def batches_of_one_step(trace: StoredTrace, process: int, step: Turns, fetches: Turns) -> bool:
@@ -273,10 +328,13 @@ def _numbered(loop: Loop) -> bool:
 
 
 def _regular(count: Column) -> bool:
-    """Whether most iterations, with this many launches each, launch about as much as the median one."""
+    """Whether most iterations, with this many launches each, launch about as much as the median one.
+
+    Of fewer than four, two have to be comparable: else they are stages, one of which does the work.
+    """
     count = count[count > 0]
     if len(count) < 4:
-        return True
+        return len(count) < 2 or bool(np.count_nonzero(count >= _COMPARABLE * count.max()) > 1)
     middle = float(np.median(count))
     return bool((np.abs(count - middle) <= 0.3 * middle).mean() >= 0.5)
 

@@ -133,44 +133,66 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
         launching = call[mine][known[mine]]
         threads = device_work.distinct(issued.thread[launching])[0] if len(issued) else launched[:0]
         moments = when[launched]
-        loops = announced.candidates(trace, process, work, launched, moments, threads)
-        begun, _ = repeated.waits(trace, process)
-        turns = announced.best(loops, moments, begun)
-        if not repetition:
-            out += [_made(trace, process, turns, work, mine, launched, when)] if turns is not None else []
-            continue
-        turns = (
-            turns
-            or repeated.best(trace, process, work, launched, moments)
-            or announced.best(loops, moments, begun, 2)
-        )
-        if turns is None or turns.weak or turns.anyhow:
-            uneven = repeated.uneven(trace, process, work, launched, moments)
-            if uneven is not None and (turns is None or len(uneven.label) < len(turns.label)):
-                turns = uneven
-        if (
-            turns is not None
-            and not turns.announced
-            and (
-                repeated.parts_of_a_module(trace, process, turns, moments)
-                or repeated.layers_of_one_pass(trace, process, turns, work, launched, moments)
-            )
-        ):
-            turns = None
-        single = announced.single(trace, process, work, launched, moments)
-        if single is not None and (
-            turns is None
-            or _inside_one(single, turns)
-            or announced.batches_of_one_step(trace, process, single, turns)
-        ):
-            # A range around the whole program is an iteration only if its name says so.
-            turns = None if single.anyhow else single
+        turns = _main_loop(trace, process, work, launched, moments, threads, repetition)
         if turns is None:
             continue
         made = _made(trace, process, turns, work, mine, launched, when)
         if turns.announced or not _by_chance(made):
             out.append(made)
     return out
+
+
+def _main_loop(
+    trace: StoredTrace,
+    process: int,
+    work: Work,
+    launched: Column,
+    moments: Column,
+    threads: Column,
+    repetition: bool,
+) -> Turns | None:
+    """The main loop of a process among its launches, which begin at these moments on these threads."""
+    loops = announced.candidates(trace, process, work, launched, moments, threads)
+    begun, _ = repeated.waits(trace, process)
+    turns = announced.best(loops, moments, begun)
+    if not repetition:
+        return None if turns is None or announced.in_one_pass(trace, process, turns, moments) else turns
+    turns = (
+        turns
+        or announced.shared(trace, process, work, launched, moments, threads)
+        or repeated.best(trace, process, work, launched, moments)
+        or announced.best(loops, moments, begun, 2)
+    )
+    if turns is None or turns.weak or turns.anyhow:
+        uneven = repeated.uneven(trace, process, work, launched, moments)
+        if uneven is not None and (turns is None or len(uneven.label) < len(turns.label)):
+            turns = uneven
+    if turns is not None and not turns.announced:
+        names = work.name_id[launched].astype(np.int64) * 4 + work.kind[launched]
+        turns = repeated.passes(turns, names) or repeated.around_inner(turns, work, launched, names)
+    if turns is not None and _are_parts(trace, process, turns, work, launched, moments):
+        turns = None
+    single = announced.single(trace, process, work, launched, moments)
+    if single is not None and (
+        turns is None
+        or _inside_one(single, turns)
+        or announced.batches_of_one_step(trace, process, single, turns)
+    ):
+        # A range around the whole program is an iteration only if its name says so.
+        turns = None if single.anyhow else single
+    return turns
+
+
+def _are_parts(
+    trace: StoredTrace, process: int, turns: Turns, work: Work, launched: Column, moments: Column
+) -> bool:
+    """Whether turns are the layers of a model and not those of a loop."""
+    if announced.in_one_pass(trace, process, turns, moments):
+        return True
+    return not turns.announced and (
+        repeated.parts_of_a_module(trace, process, turns, moments)
+        or repeated.layers_of_one_pass(trace, process, turns, work, launched, moments)
+    )
 
 
 def _inside_one(single: Turns, turns: Turns) -> bool:

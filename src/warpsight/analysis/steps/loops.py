@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,10 +30,14 @@ TURN_NAMES = re.compile(
     r"(?<![a-z])(step|iter|iteration|batch|epoch|token|decode|generate|request|frame|sample)s?(?![a-z])|^execute_.*#",
     re.IGNORECASE,
 )
+#: Where a word begins inside of another, as in `processRequest`.
+_INNER_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 #: Names of model parts that recur in every iteration: a name with such a number or ending announces no loop.
 PART_NAMES = re.compile(
     r"((?<![A-Za-z])(layer|block)|(?<![A-Za-z])(LAYER|BLOCK)|Layer|Block)s?([^A-Za-z]*$|[ _.:\[(]*#)"
 )
+#: Names of a pass through a model.
+PASS = re.compile(r"(?<![a-z])(forward|backward|fwd|bwd)(?![a-z])", re.IGNORECASE)
 #: How frameworks and runtimes implement an iteration: torch's operators, XLA's executions of any program.
 _MACHINERY = re.compile(
     r"^(aten|prims?|c10d|_c10d_functional|torch|autograd|quantized)::|"
@@ -40,6 +45,8 @@ _MACHINERY = re.compile(
 )
 #: Ranges that occur more often than this are not iterations of a main loop; maximum patterns of names examined per table.
 MOST, _PATTERNS = 200_000, 48
+#: Names examined by themselves among those that differ in numbers.
+_LABELS = 4
 #: How a loop was announced; lower ranks are stronger evidence.
 MARKED, FRAMEWORK, COUNTED, REPEATED = range(4)
 
@@ -89,6 +96,38 @@ def _load(trace: StoredTrace) -> Iterator[Loop]:
         keep = _begins(trace, name_id, ("ProfilerStep#", "enumerate("))
         columns = {name: column[keep] for name, column in columns.items()}
         yield from _grouped(columns, name_id[keep], texts(trace, "name"), "operator")
+
+
+def names_a_turn(text: str) -> bool:
+    """Whether a name, or a word in it, is one that people give to iterations of a main loop."""
+    return TURN_NAMES.search(_INNER_WORD.sub(" ", text)) is not None
+
+
+def shared(trace: StoredTrace) -> list[tuple[Loop, frozenset[int]]]:
+    """Turns that several threads take, each as it is free, and these threads.
+
+    They are ranges with a name for turns, on more than one thread of a process. `thread` is -1; `end` is the latest one so far.
+    """
+    out: list[tuple[Loop, frozenset[int]]] = []
+    if not trace.count("marker"):
+        return out
+    columns, name_id = _of_table(trace, "marker")
+    named = texts(trace, "name")
+    patterns = {i: _NUMBERED.sub("#", named.get(i) or "") for i in distinct(name_id)[0].tolist()}
+    for pattern in sorted({text for text in patterns.values() if names_a_turn(text)}):
+        like = np.isin(name_id, [i for i, text in patterns.items() if text == pattern])
+        for process in distinct(columns["process"][like])[0].tolist():
+            rows = np.flatnonzero(like & (columns["process"] == process))
+            threads = frozenset(distinct(columns["thread"][rows])[0].tolist())
+            if len(rows) > MOST or len(threads) < 2:
+                continue
+            rows = rows[np.argsort(columns["start"][rows], kind="stable")]
+            begin = columns["start"][rows]
+            end = np.maximum.accumulate(begin + columns["duration"][rows])
+            label = [named.get(i) or "" for i in name_id[rows].tolist()]
+            source = f"range {pattern!r} of several threads"
+            out.append((Loop(REPEATED, source, process, -1, begin, end, label, True), threads))
+    return out
 
 
 def count(trace: StoredTrace, process: int, prefix: str) -> int:
@@ -175,9 +214,34 @@ def _grouped(columns: dict[str, Column], name: Column, named: Mapping[int, str],
         is_turn = TURN_NAMES.search(pattern) is not None
         rank = FRAMEWORK if framework[number] else COUNTED if _counts_up(label, is_turn) else REPEATED
         shown = pattern if rank != REPEATED else label[0]
-        yield Loop(rank, f"{what} {shown!r}", int(processes[number]), int(threads[number]), begin, end, label, is_turn,
-                   _MACHINERY.match(pattern) is not None
-                   or (not is_turn and PART_NAMES.search(pattern) is not None))  # fmt: skip
+        part = _MACHINERY.match(pattern) is not None or (
+            not is_turn and PART_NAMES.search(pattern) is not None
+        )
+        place_of = int(processes[number]), int(threads[number])
+        yield Loop(rank, f"{what} {shown!r}", *place_of, begin, end, label, is_turn, part)
+        if rank == REPEATED:
+            for same, mine in _again_and_again(label):
+                yield Loop(
+                    rank,
+                    f"{what} {same!r}",
+                    *place_of,
+                    begin[mine],
+                    end[mine],
+                    [same] * len(mine),
+                    is_turn,
+                    part,
+                )
+
+
+def _again_and_again(label: list[str]) -> Iterator[tuple[str, Column]]:
+    """Names that come several times among others that differ in numbers, and their places.
+
+    Stages of a turn may be numbered: `mask 1.0`, `mask 1.1`, `mask 1.0`, `mask 1.1`.
+    """
+    counts = Counter(label)
+    for text, count in counts.most_common(_LABELS) if len(counts) > 1 else ():
+        if count > 2:
+            yield text, np.flatnonzero(np.array([one == text for one in label], bool))
 
 
 def _counts_up(label: list[str], named: bool) -> bool:

@@ -38,6 +38,8 @@ _MANY_PARTS = 10
 _ACROSS = 0.5
 #: A call that waits for its work returns when the work ends, within the accuracy of host and device clocks (ns).
 _CLOCK_ERROR = 1_000
+#: Turns with so many times the usual work, in which most of the time is, hold the work around an inner loop.
+_FAR_LARGER, _INNER = 1.5, 0.5
 _EVENT = re.compile(r"Event(Record|Query)|StreamQuery")
 _ALLOCATES = re.compile(r"alloc", re.IGNORECASE)
 #: Maximum layers of a model; minimum and maximum kernels of a layer.
@@ -299,6 +301,74 @@ def layers_of_one_pass(
     marked = turns.of_launch[np.maximum(np.searchsorted(when, _marks(trace, process), "right") - 1, 0)]
     marked = np.union1d(copied, marked[marked >= 0])
     return bool(edges[0] == edges[1] and edges[2] == edges[3] and len(marked) * 2 < len(turns.label))
+
+
+def passes(turns: Turns, names: Column) -> Turns | None:
+    """The passes through a model that iterations without waits are the layers of; None if they are not.
+
+    `names` are those of the launches. What ends a pass and begins the next comes between equally many layers, its end also after
+    the last layer, and its begin before the first:
+
+        embed | layer layer layer | norm head embed | layer layer layer | norm head
+    """
+    if not turns.weak or not may_be_layers(turns):
+        return None
+    size = usual_size(turns)
+    same = np.concatenate([[False], names[size:] == names[:-size], [False]])
+    start, stop = np.flatnonzero(np.diff(same.astype(np.int8))).reshape(-1, 2).T
+    long = stop - start >= (LEAST - 1) * size
+    start, stop = start[long], stop[long] + size
+    if len(start) < 2 or len(set((stop - start).tolist())) > 1:
+        return None
+    between = [names[end:begin] for end, begin in zip(stop[:-1], start[1:], strict=True)]
+    if not len(between[0]) or any(not np.array_equal(one, between[0]) for one in between[1:]):
+        return None
+    begin, end, length = int(start[0]), int(stop[-1]), len(between[0])
+    for head in range(length + 1):  # how much of it ends a pass
+        before, after = names[max(begin - length + head, 0) : begin], names[end : end + head]
+        if np.array_equal(before, between[0][head:]) and np.array_equal(after, between[0][:head]):
+            edges = np.append(start - length + head, end + head)
+            turn = np.searchsorted(edges, np.arange(len(names)), "right") - 1
+            turn[turn == len(start)] = -1
+            layers = int(stop[0] - start[0]) // size
+            source = f"{turns.source}, {layers} in a turn"
+            return Turns(source, turn, [""] * len(start), announced=False, weak=True)
+    return None
+
+
+def around_inner(turns: Turns, work: Work, launched: Column, names: Column) -> Turns | None:
+    """The turns that repetition found or, where these are an inner loop, the turns of the loop around it; None if it has none.
+
+    Most of the time is in turns with much more work than the others: it is that of the loop around them, however often they come:
+
+        x y a b a b a b a b x y a b a b x y a b a b a b a b a b a b
+    """
+    if turns.announced or turns.uneven:
+        return turns
+    number, first = np.unique(turns.of_launch, return_index=True)
+    first = first[number >= 0]
+    stop = int(np.flatnonzero(turns.of_launch >= 0)[-1]) + 1
+    size, usual = np.diff(np.append(first, stop)), usual_size(turns)
+    start = np.minimum.reduceat(work.start[launched[:stop]], first)
+    length = np.diff(np.append(start, work.end[launched[first[-1] : stop]].max()))
+    odd = np.flatnonzero(size > _FAR_LARGER * usual)
+    if not len(odd) or float(length[odd].sum()) < _INNER * float(length.sum()):
+        return turns
+    extra = [names[first[turn] + usual : first[turn] + size[turn]] for turn in odd.tolist()]
+    ids, count = np.unique(np.concatenate([np.unique(one) for one in extra]), return_counts=True)
+    common = ids[count >= _EVENLY * len(odd)]
+    begins = [
+        int(first[turn]) + usual
+        for turn, one in zip(odd.tolist(), extra, strict=True)
+        if len(np.intersect1d(one, common)) >= _EVENLY * len(common)
+    ]
+    if len(begins) < LEAST_UNEVEN - 1 or len(common) < 2:
+        return None
+    before = names[: first[0]]
+    if len(np.intersect1d(before, common)) >= _EVENLY * len(common):
+        begins.insert(0, max(int(first[0]) - int(np.median([len(one) for one in extra])), 0))
+    turn = np.searchsorted(np.array(begins), np.arange(len(names)), "right") - 1
+    return Turns("repetition around an inner loop", turn, [""] * len(begins), announced=False, uneven=True)
 
 
 def _to_or_from_host(trace: StoredTrace, work: Work, rows: Column) -> Column:

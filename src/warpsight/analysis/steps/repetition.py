@@ -25,6 +25,8 @@ LEAST_TURNS, LEAST_AGREEMENT = 3, 0.6
 #: any lag. If one name is nearly everything, that is the loop.
 _BEYOND_CHANCE, _ALL_ONE = 0.35, 0.9
 _TRIED = 8
+#: Minimum length of the runs of agreement at a lag, as a share of it.
+_RUN = 0.25
 #: Number of positions that may be missing from the iterations of the shortest loop: a wait, an event.
 _MISSING = 2
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
@@ -52,21 +54,36 @@ def find(names: Column, gap: Column) -> Repetition | None:
     if len(names) < 2 * LEAST_TURNS:
         return None
     _, tokens = np.unique(names, return_inverse=True)
-    found = period(tokens)
-    if found is None:
-        return None
-    length, agreement = found
-    begins = _turns(tokens, gap, length)
-    return None if begins is None else Repetition(begins, length, agreement)
+    found = periods(tokens)
+    for length, agreement in found:
+        begins = _marked(tokens, gap, length)
+        if begins is not None:
+            return Repetition(begins, length, agreement)
+    for length, agreement in found[:1]:
+        begins = _equal_steps(tokens, gap, length)
+        return None if begins is None else Repetition(begins, length, agreement)
+    return None
 
 
 def period(tokens: Column) -> tuple[int, float] | None:
-    """The period of a sequence of small integers and its agreement, or None; for a long sequence, only the middle is examined."""
+    """The most likely of :func:`periods`."""
+    return next(iter(periods(tokens)), None)
+
+
+def periods(tokens: Column) -> list[tuple[int, float]]:
+    """Possible periods of a sequence of small integers and their agreement, the most likely first, then shorter ones.
+
+    A few odd turns that happen to be equally far apart make a longer period likely, but they mark too few turns of it:
+
+        a b a b a b a b X a b a b a b a b X a b a b a b a b
+
+    For a long sequence, only the middle is examined.
+    """
     begin = max((len(tokens) - WINDOW) // 2, 0)
     tokens = tokens[begin : begin + WINDOW]
     count = len(tokens)
     if count < LEAST_TURNS:
-        return None
+        return []
     longest = count // LEAST_TURNS + min(count // 30, _MISSING)  # the first turn or the last may lack some
     estimate = _autocorrelation(tokens, longest)
     judged = [(lag, *_agreement(tokens, lag)) for lag in _candidates(estimate)]
@@ -74,9 +91,14 @@ def period(tokens: Column) -> tuple[int, float] | None:
     least = max(LEAST_AGREEMENT, chance + _BEYOND_CHANCE * (1 - chance))
     judged = [one for one in judged if one[1] >= (min(least, _ALL_ONE) if one[0] == 1 else least)]
     if not judged:
-        return None
+        return []
+    # At a lag that agrees by chance, as where a loop inside the loop is long, runs are much shorter than the lag.
+    judged = [one for one in judged if one[2] >= _RUN * one[0] or one[0] == judged[0][0]]
     longest_run = max(run for _, _, run in judged)
-    return next((lag, share) for lag, share, run in judged if run >= 0.8 * longest_run)
+    chosen = next(number for number, (_, _, run) in enumerate(judged) if run >= 0.8 * longest_run)
+    # A shorter one explains the sequence only if it agrees as well.
+    shorter = sorted((one for one in judged[:chosen] if one[1] >= judged[chosen][1]), key=lambda one: -one[2])
+    return [(lag, share) for lag, share, _ in [judged[chosen], *shorter[:_TRIED]]]
 
 
 def halved(found: Repetition, alike: Column) -> Repetition:
@@ -146,8 +168,11 @@ def _agreement(tokens: Column, lag: int) -> tuple[float, float]:
     return float(equal.mean()), float((runs * runs).sum() / len(equal))
 
 
-def _turns(tokens: Column, gap: Column, length: int) -> Column | None:
-    """Where turns begin: occurrences of a run of names that comes once per period, the one after the longest pause."""
+def _marked(tokens: Column, gap: Column, length: int) -> Column | None:
+    """Where turns begin: occurrences of a run of names that comes once per period, the one after the longest pause.
+
+    None if no run does.
+    """
     run = 1
     while True:
         hashes = _runs(tokens, run)
@@ -155,7 +180,7 @@ def _turns(tokens: Column, gap: Column, length: int) -> Column | None:
         if places is not None:
             break
         if run > 2 * length or run > 4096:
-            return _equal_steps(tokens, gap, length)
+            return None
         run *= 2
 
     def pause(marked: Column) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from warpsight.formats.nsys.report import INT, TEXT, duration, labels, nullable
 from warpsight.formats.reading.databases import ForeignRows, distinct_rows
+from warpsight.model.naming.kernel_names import WHOLE_GRAPH
 from warpsight.model.naming.memory_names import MEMCPY_KINDS, MEMORY_KINDS
 
 if TYPE_CHECKING:
@@ -225,8 +226,12 @@ def read_graph_launches(report: Report) -> None:
 
     def columns(rows: ForeignRows) -> dict[str, Any]:
         executable = rows.numbers("graphExecId")
+        graph = np.where(executable > 0, executable, rows.numbers("graphId"))
+        known, places = distinct_rows([graph])
+        ids = report.target.names([f"{WHOLE_GRAPH} {number}" for (number,) in known.tolist()])
         return {
-            "graph": np.where(executable > 0, executable, rows.numbers("graphId")),
+            "name_id": pa.array(ids, pa.int32()).take(places),
+            "graph": graph,
             "graph_level": np.ones(len(rows), bool),
         }
 

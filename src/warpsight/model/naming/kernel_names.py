@@ -17,6 +17,8 @@ _ENGINE = re.compile(r"^([^<]*)<((?:\(int\))?\d+(?:, ?(?:\(int\))?\d+)*)(?:[,>])
 _AFTER = re.compile(r"( const)?( \[[^]]*\])?$")
 #: Placeholder for a name that the trace does not have.
 UNNAMED = "?"
+#: How the name of a graph begins that was recorded as a whole, instead of its kernels.
+WHOLE_GRAPH = "CUDA graph"
 #: Maximum length of a name in a sentence.
 _LONGEST = 72
 _NAMESPACES = re.compile(r"(?:\w+::|\(anonymous namespace\)::|<unnamed>::)+(?=[\w(<])")

@@ -382,6 +382,79 @@ def test_ranges_that_count_up_around_all_work_are_iterations_and_name_nothing_th
     assert found == [(name, 12_000)]
 
 
+@pytest.mark.parametrize(("most", "name"), [(3_900, "mask 1.0"), (2_000, "mask #.#")])
+def test_of_names_that_differ_in_numbers_one_that_covers_nearly_all_is_the_name(build, most, name):
+    rows = [
+        (0, most, "mask 1.0"),
+        (most, 4_000 - most, "mask 1.1"),
+        (10_000, 4_000, "mask 1.0"),
+        (20_000, 4_000, "mask 1.0"),
+    ]
+    assert ranges(build, *rows, lengths=(4_000,) * 3) == [(name, 12_000)]
+
+
+def around(build, *told, name="work", every=10_000):
+    """Names of the host time of three turns, each in a range of one constant name around its work, and in functions."""
+    ranges = [(n * every - 300, every - 100, name) for n in range(3)]
+    texts = tuple(dict.fromkeys(text for *_, text in (*ranges, *told)))
+    rows = [
+        marker(
+            begin,
+            length,
+            texts.index(text) + 1,
+            category="user_annotation" if text == name else "python_function",
+        )
+        for begin, length, text in (*ranges, *told)
+    ]
+    found = host(build, (4_000,) * 3, every=every, names=texts, marker=rows)
+    return [(one.name, one.place) for one in found]
+
+
+def each_turn(begin, length, text, every=10_000):
+    """A function (begin, length) of each of three turns."""
+    return [(n * every + begin, length, text) for n in range(3)]
+
+
+def test_a_range_of_one_name_around_all_work_gives_way_to_the_function_that_holds_its_time(build):
+    """A name that covers each turn as a whole says nothing of what the host does in it."""
+    assert around(build, *each_turn(0, 3_900, "m.py(50): decode")) == [("decode", "decode (m.py:50)")]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        each_turn(0, 3_000, "m.py(50): decode"),  # three quarters of it
+        [(-9_000, 90_000, "m.py(9): main")],
+        each_turn(-310, 9_960, "m.py(9): turn"),  # calls what is annotated
+    ],
+)
+def test_a_range_of_one_name_around_all_work_is_the_name_where_no_function_in_it_holds_its_time(build, told):
+    assert [name for name, _ in around(build, *told)] == ["work"]
+
+
+def test_a_range_beside_the_work_is_a_name_whatever_function_is_in_it(build):
+    told = python(*each_turn(0, 3_900, "m.py(50): decode"))
+    texts = (*told["names"][:1], "load")
+    rows = [dict(row, name_id=1) for row in told["marker"]]
+    rows += [marker(n * 10_000, 3_950, 2) for n in range(3)]
+    (found,) = host(build, (4_000,) * 3, names=texts, marker=rows)
+    assert (found.name, found.function) == ("load", "decode (m.py:50)")
+
+
+@pytest.mark.parametrize(("outside", "name"), [("wait", "decode"), ("decode", "work")])
+def test_a_function_on_the_stacks_outside_of_the_range_too_calls_what_is_annotated(build, outside, name):
+    """Samples show `decode` in all turns; where they show it before the first one too, it is the loop's."""
+    lengths, every = (4_000,) * 4, 10_000
+    rows = [marker(n * every - 300, every, 1) for n in range(1, 4)]
+    stacks = ((frame("main", "m.py", 5), frame("decode", "m.py", 50)), (frame(outside, "m.py", 60),))
+    samples = [sample(n * every + at, 2 + (n == 0)) for n in range(4) for at in range(50, 4_000, 100)]
+    calls = [launch(n * every + 4_500 + 10 * k, 5, 100 * n + k) for n in range(1, 3) for k in range(20)]
+    work = [kernel(row["start"] + 100, 10, correlation=row["correlation"]) for row in calls]
+    found = host(build, lengths, every=every, names=("work",), marker=rows, stacks=stacks, sample=samples,
+                 more=(calls, work))  # fmt: skip
+    assert found[0].name == name
+
+
 def test_a_range_around_all_work_whatever_thread_launches_it_says_when_and_not_what(build):
     """Three turns; another thread launches some of it, as for backward."""
     rows = [(n * 10_000 - 300, 10_000, f"part {n}") for n in range(3)]

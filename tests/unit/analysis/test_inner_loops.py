@@ -1,0 +1,69 @@
+"""Turns that hold an inner loop of any length are the iterations, not the turns of the inner loop."""
+
+from __future__ import annotations
+
+import random
+
+from tests.unit.analysis.written_loops import announced, launches
+
+
+def all_at_once(writer, rows):
+    """Kernels as (moment, name), each launched then and 100 µs long."""
+    both = [
+        {"process": 0, "correlation": place + 1, "name_id": writer.name(name)}
+        for place, (_, name) in enumerate(rows)
+    ]
+    times = [time for time, _ in rows]
+    writer.add("launch", [{**one, "start": time, "duration": 4_000, "function": "f", "thread": 7, "captured": False}
+                          for one, time in zip(both, times, strict=True)])  # fmt: skip
+    writer.add("kernel", [{**one, "start": time + 9_000, "duration": 100_000, "context": 1, "stream": 7, "device": 0,
+                           "graph_level": False} for one, time in zip(both, times, strict=True)])  # fmt: skip
+
+
+def turns(seed, number, pause):
+    """Turns that nothing marks: work of their own with pauses (ns), and an inner loop of 6 to 20 turns of 3 kernels."""
+    draw = random.Random(seed)
+    own = [f"own{place}" for place in range(draw.randint(6, 15))]
+    rows, time = [], 1_000_000
+    for _ in range(number):
+        for name in own + ["x", "y", "z"] * draw.randint(6, 20):
+            rows.append((time, name))
+            time += 120_000 + (pause if name.startswith("own") else 0)
+    return lambda writer: all_at_once(writer, rows)
+
+
+def test_the_loop_around_an_inner_one_is_the_loop_where_it_has_most_of_the_time(tmp_path):
+    """A part of the turns may agree by chance, but those of the inner loop are never the iterations."""
+    found = [announced(tmp_path / f"{seed}.warp", turns(seed, 16 + seed, 3_000_000)) for seed in range(10)]
+    told = [number for one in found for _, number in one]
+    assert max(told) <= 30
+    right = [one == [("repetition around an inner loop", 16 + seed)] for seed, one in enumerate(found)]
+    assert sum(right) >= 6
+
+
+def test_where_the_time_is_in_the_inner_loop_its_turns_are_the_iterations(tmp_path):
+    ((source, number),) = announced(tmp_path / "t.warp", turns(2, 18, 0))
+    assert source == "repetition of 3 kernels and copies" and number > 150
+
+
+def test_pauses_make_no_loop_around(tmp_path):
+    """A server waits for requests now and then: its long turns do what the others do."""
+
+    def build(writer):
+        time = 1_000_000
+        for turn in range(60):
+            launches(writer, time, 10 * time, ["a", "b", "c", "d"], 1 + 10 * turn)
+            time += 20_000_000 if turn % 7 == 3 else 200_000
+
+    assert announced(tmp_path / "t.warp", build) == [("repetition of 4 kernels and copies", 60)]
+
+
+def test_odd_turns_that_have_nothing_in_common_are_no_loop_around(tmp_path):
+    draw = random.Random(4)
+    rows, time = [], 1_000_000
+    for turn in range(60):
+        more = [f"r{draw.randint(0, 10**6)}" for _ in range(20)] if turn % 6 == 5 else []
+        for name in ["a", "b", "c", "d", *more]:
+            rows.append((time, name))
+            time += 700_000 if more else 120_000
+    assert announced(tmp_path / "t.warp", lambda writer: all_at_once(writer, rows)) == []
