@@ -224,7 +224,8 @@ def _own_process(arguments: Sequence[str]) -> None:
 def _spare_what_a_short_life_does_not_need() -> None:
     """Collect garbage in cycles seldom, and never at the end; let NumPy start no threads for linear algebra.
 
-    Together a tenth of a short command's time. Arrow takes its memory where NumPy does, so that what a decoded column leaves serves the next array.
+    Together a tenth of a short command's time. Arrow takes its memory where NumPy does: what decoded columns leave serves the
+    next array.
     """
     gc.set_threshold(200_000, 50, 100)
     atexit.register(gc.freeze)
