@@ -152,7 +152,7 @@ def _of_the_thread(
     waits = np.array([_numbered(names, text) for text in calls_held.names(calls)] or [0], np.int64)
     unnamed = np.full(len(left[0]), names.index(""))
     function = calls.function[gaps.call[in_call[0]]].astype(np.int64)
-    out = []
+    out: list[tuple[Column, ...]] = []
     for gap, start, stop, name, kind in (
         (*recorded[:3], recorder[recorded[3]], RECORDER),
         (*in_call, function, LAUNCH),
