@@ -233,7 +233,7 @@ class StoredTrace(HtmlShown):
         files = [file for table in tables for file in self._files[table]]
         if sum(map(self.count, tables)) > _SMALL:
             return columns.read(files, TABLES[tables[0]], numbers, texts, self._footer, narrow)
-        key = (*tables, *numbers.items(), *texts, None, *narrow)
+        key = tuple(tables), tuple(numbers.items()), tuple(texts), tuple(narrow)
         found = self._small.get(key)
         if found is None:
             found = columns.read(files, TABLES[tables[0]], numbers, texts, self._footer, narrow)
