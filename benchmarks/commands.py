@@ -30,8 +30,11 @@ def measure(trace: Path, words: list[str]) -> tuple[float, float, float]:
     """Processor time and clock of one run (s), and its peak memory (GB)."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "warpsight", "-q", *(word.format(trace) for word in words)]
+        # The command runs elsewhere: relative entries of PYTHONPATH would no longer lead to this version.
+        entries = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, entries))}
         clock = time.perf_counter()
-        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         clock = time.perf_counter() - clock
     if status:

@@ -34,6 +34,8 @@ _EXPLAIN = re.compile(
 )
 
 
+#: Maximum number of rows of a table whose columns are kept as they were read.
+_SMALL = 1 << 16
 #: Errors caused by unforeseen values.
 _OF_DATA = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _Self = TypeVar("_Self", bound="StoredTrace")
@@ -64,6 +66,8 @@ class StoredTrace(HtmlShown):
         #: Data that analyses share for as long as the trace is open.
         self.kept = Kept()
         self._footers: dict[str, pq.FileMetaData] = {}
+        #: Columns of small tables that were asked for: opening files takes longer than reading a few rows.
+        self._small: dict[tuple[object, ...], tuple[dict[str, Column], dict[str, list[str]]]] = {}
         self._temporary = temporary
         other = instead or {}
         self._files = {
@@ -191,13 +195,15 @@ class StoredTrace(HtmlShown):
 
     def arrow(self, name: str) -> pa.Table:
         """Read a whole table as Arrow, with the schema's types and metadata (ids, not strings)."""
-        import pyarrow as pa
-
         if name not in TABLES:
             raise UsageError(f"there is no table {name!r}; tables: {', '.join(TABLES)}")
-        schema = TABLES[name].schema()
-        pieces = [self._part(TABLES[name], file) for file in self._files[name]]
-        return pa.concat_tables(pieces) if pieces else schema.empty_table()
+        return self._whole(TABLES[name])
+
+    def _whole(self, table: Table) -> pa.Table:
+        import pyarrow as pa
+
+        pieces = [self._part(table, file) for file in self._files[table.name]]
+        return pa.concat_tables(pieces) if pieces else table.schema().empty_table()
 
     def _part(self, table: Table, file: str) -> pa.Table:
         import pyarrow as pa
@@ -225,13 +231,21 @@ class StoredTrace(HtmlShown):
 
         tables = (name,) if isinstance(name, str) else name
         files = [file for table in tables for file in self._files[table]]
-        return columns.read(files, TABLES[tables[0]], numbers, texts, self._footer, narrow)
+        if sum(map(self.count, tables)) > _SMALL:
+            return columns.read(files, TABLES[tables[0]], numbers, texts, self._footer, narrow)
+        key = tuple(tables), tuple(numbers.items()), tuple(texts), tuple(narrow)
+        found = self._small.get(key)
+        if found is None:
+            found = columns.read(files, TABLES[tables[0]], numbers, texts, self._footer, narrow)
+            self._small[key] = found
+        # Copies, because they are the caller's to change.
+        return {n: column.copy() for n, column in found[0].items()}, {n: [*t] for n, t in found[1].items()}
 
     def rows(self, name: str, *columns: str) -> list[tuple[Any, ...]]:
         """Some columns of a small table as tuples, in part order, for tables whose rows are looked up."""
         if not self._files[name]:
             return []
-        found = self.arrow(name)
+        found = self._whole(TABLES[name].only(columns))
         return list(zip(*(found.column(column).to_pylist() for column in columns), strict=True))
 
     def least(self, name: str, column: str) -> int | None:
@@ -299,6 +313,7 @@ class StoredTrace(HtmlShown):
             self._database.close()
             self._database = None
         self.kept.forget()
+        self._small.clear()
         if self._temporary is not None:
             self._temporary.cleanup()
             self._temporary = None

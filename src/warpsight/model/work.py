@@ -207,9 +207,11 @@ def _everything(trace: StoredTrace) -> Everything:
     order = None
     if not bool((start[1:] >= start[:-1]).all()):
         order = np.argsort(start, kind="stable")
-        start, end, kind, queue = start[order], end[order], kind[order], queue[order]
+        columns |= {"start": start, "end": end, "kind": kind, "queue": queue}
+        del start, end, duration, kind, queue
         for name in columns:  # one at a time: both orders of all columns are twice the memory
             columns[name] = columns[name][order]
+        start, end, kind, queue = (columns.pop(name) for name in ("start", "end", "kind", "queue"))
         backwards = np.flatnonzero(np.isin(order, backwards)) if len(backwards) else backwards
         order = order.astype(np.int32) if len(order) < 1 << 31 else order
     begin, finish = _window(_ALL, start, end)

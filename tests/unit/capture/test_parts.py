@@ -54,6 +54,32 @@ def test_each_piece_is_a_sorted_file_and_rows_are_counted(tmp_path: Path) -> Non
     assert writer.rows == {"sample": 7}
 
 
+def test_a_column_of_one_value_or_of_nulls_takes_next_to_no_place(tmp_path: Path) -> None:
+    """Kernels of one stream, none in a graph, in parts of several lengths."""
+    rows = 100_000
+    times = np.arange(rows, dtype=np.int64)
+    kernels = {"start": times, "duration": times, "name_id": 1, "device": 0, "context": 1, "stream": 7, "process": 0,
+               "graph_level": False, "correlation": times}  # fmt: skip
+    writer = parts.PartWriter(tmp_path)
+    for part, count in enumerate((rows, rows // 2)):
+        values = {name: v[:count] if isinstance(v, np.ndarray) else v for name, v in kernels.items()}
+        writer.add("kernel", 0, part, count, values)
+    parts.wait(writer.queued())
+    writer.close()
+    for file, count in zip(store.parts(tmp_path, "kernel"), (rows, rows // 2), strict=True):
+        group = pq.read_metadata(file).row_group(0)
+        sizes = {
+            one.path_in_schema: one.total_compressed_size
+            for one in map(group.column, range(group.num_columns))
+        }
+        constant = sizes.keys() - {"start", "duration", "correlation"}
+        assert {name: sizes[name] for name in constant if sizes[name] > 2_000} == {}
+        table = pq.read_table(file, partitioning=None)
+        assert (
+            table["stream"].unique().to_pylist() == [7] and table["queued"].null_count == len(table) == count
+        )
+
+
 def test_a_part_that_cannot_be_written_is_an_error_and_the_others_are_there(tmp_path: Path) -> None:
     writer = parts.PartWriter(tmp_path)
     (tmp_path / "table=sample").mkdir()

@@ -50,6 +50,32 @@ def trace(tmp_path):
         yield opened
 
 
+def test_columns_of_small_tables_are_read_once_and_belong_to_each_caller(trace, monkeypatch):
+    asked = ("launch", {"start": 0}, ["function"])
+    found, texts = trace.columns(*asked)
+    expected = found["start"].tolist(), found["function"].tolist(), {"function": [*texts["function"]]}
+    monkeypatch.setattr(columns, "read", lambda *_: pytest.fail("the parts were read again"))
+    found["start"] += 1
+    del found["function"]
+    texts["function"].append("another")
+    again, texts = trace.columns(*asked)
+    assert (again["start"].tolist(), again["function"].tolist(), texts) == expected
+
+
+def test_another_null_or_type_is_another_column(trace, monkeypatch):
+    nulls = [trace.columns("kernel", {"correlation": fill})[0]["correlation"] for fill in (-1, -2)]
+    assert (nulls[0] != nulls[1]).tolist() == (nulls[0] == -1).tolist()
+    narrow, _ = trace.columns("kernel", {"correlation": -1}, narrow=["correlation"])
+    assert (narrow["correlation"].dtype, nulls[0].dtype) == (np.int32, np.int64)
+
+
+def test_rows_of_a_few_columns_are_those_of_the_whole_table(trace):
+    whole = trace.arrow("kernel")
+    assert trace.rows("kernel", "stream", "start") == list(
+        zip(whole["stream"].to_pylist(), whole["start"].to_pylist(), strict=True)
+    )
+
+
 @pytest.mark.parametrize("batch", [1, 300, 1 << 20])
 def test_numbers_are_those_of_sql_with_nulls_filled(trace, monkeypatch, batch):
     monkeypatch.setattr(columns, "BATCH_ROWS", batch)

@@ -33,6 +33,7 @@ class Busy:
         idle_begin: Start of each stretch without any work between them.
         idle_end: Its end.
         next: The row that begins there, of those given to :func:`busy`.
+        exposed: For each row that is no kernel, in their order, the time in which no kernel ran.
     """
 
     own: Column
@@ -42,6 +43,7 @@ class Busy:
     idle_begin: Column
     idle_end: Column
     next: Column
+    exposed: Column
 
     @property
     def span(self) -> int:
@@ -58,11 +60,13 @@ class Busy:
 
 def busy(start: Column, end: Column, kind: Column) -> Busy:
     """The busy and idle time of rows sorted by `start`; `kind` indexes :data:`warpsight.model.work.KINDS`."""
-    end = np.maximum(end, start)
+    if not bool((end >= start).all()):
+        end = np.maximum(end, start)
     own = np.zeros(len(start))
     covered = [0]  # by the tiers so far
-    higher = intervals.EMPTY
+    higher = kernels = intervals.EMPTY
     tier = TIER[kind]
+    exposed = np.zeros(np.count_nonzero(tier), np.int64)
     done = 0
     first_of: Column | None = None  # the first row of each busy stretch
     for number in range(3):
@@ -71,6 +75,8 @@ def busy(start: Column, end: Column, kind: Column) -> Busy:
         if len(rows):
             begin, stop = (start, end) if len(rows) == len(start) else (start[rows], end[rows])
             own[rows] = _own(begin, stop, higher)
+            if number:
+                exposed[tier[tier > 0] == number] = stop - begin - intervals.coverage(kernels, begin, stop)
             if done == len(start):  # the rows are sorted, so their union needs no sort of its own
                 if bool((end > start).all()):
                     higher, first_of = intervals.joined(start, end)
@@ -79,19 +85,29 @@ def busy(start: Column, end: Column, kind: Column) -> Busy:
             else:
                 mine = intervals.union(begin, stop)
                 higher = intervals.merged(higher, mine) if len(higher) else mine
+            if not number:
+                kernels = higher
         covered.append(higher.total)
     total = np.diff(covered).tolist()
     following = np.searchsorted(start, higher.start[1:], "left") if first_of is None else first_of[1:]
     following = following.astype(np.int32) if len(start) < 1 << 31 else following
     first, final = (int(higher.start[0]), int(higher.end[-1])) if len(higher) else (0, 0)
     return Busy(
-        own, (total[0], total[1], total[2]), first, final, higher.end[:-1], higher.start[1:], following
+        own,
+        (total[0], total[1], total[2]),
+        first,
+        final,
+        higher.end[:-1],
+        higher.start[1:],
+        following,
+        exposed,
     )
 
 
 def _own(start: Column, end: Column, higher: Intervals) -> Column:
     """Each row's share of the time not claimed by a higher tier; rows that run at the same time share it equally."""
-    own = (end - start).astype(float)
+    own = np.empty(len(start))
+    np.subtract(end, start, out=own, casting="unsafe")
     if not len(start):
         return own
     first = np.ones(len(start), bool)  # begins once everything before it has ended

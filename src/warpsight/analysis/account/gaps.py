@@ -72,13 +72,13 @@ def find(work: Work, calls: Calls, call: Column) -> Gaps:
     parts: list[tuple[Column, ...]] = []
     small = np.int32 if len(work) < 1 << 31 else np.int64
     several = list(work.per_device())
+
+    def one_busy(index: Column) -> Busy:
+        columns = (work.start, work.end, work.kind)
+        return busy(*(columns if len(index) == len(work) else (column[index] for column in columns)))
+
     with workers(2, "devices") as pool:
-        each = list(
-            pool.map(
-                lambda index: busy(work.start[index], work.end[index], work.kind[index]),
-                [i for _, i in several],
-            )
-        )
+        each = list(pool.map(one_busy, [index for _, index in several]))
     for number, ((device, index), one) in enumerate(zip(several, each, strict=True)):
         devices.append(device)
         worked.append((index, one))

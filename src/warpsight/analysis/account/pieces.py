@@ -97,14 +97,15 @@ def cut(trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
     names = [*calls.functions, "", NO_CALL, MIGRATION]
     small = np.int32 if len(gaps) < 1 << 31 else np.int64
     known = np.flatnonzero(gaps.known).astype(small)
-    parts = [_of_the_thread(trace, work, calls, gaps, known, names)]
-    parts.append(_afterwards(trace, work, calls, gaps, known, names))
+    before = _of_the_thread(trace, work, calls, gaps, known, names)
+    after = [_afterwards(trace, work, calls, gaps, known, names)]
     lost = np.flatnonzero(~gaps.known)
     unlaunched = np.where(
         migrations(trace, work, gaps.row[lost]), names.index(MIGRATION), names.index(NO_CALL)
     )
-    parts.append((lost, gaps.begin[lost], gaps.end[lost], np.full(len(lost), UNKNOWN, np.int8), unlaunched))
-    parts[1:] = _seen_waits(trace, work, calls, gaps, parts[1:], names)
+    after.append((lost, gaps.begin[lost], gaps.end[lost], np.full(len(lost), UNKNOWN, np.int8), unlaunched))
+    parts = [*before, *_seen_waits(trace, work, calls, gaps, after, names)]
+    del before, after
     for place, part in enumerate(parts):
         real = np.flatnonzero(part[2] > part[1])
         if len(real) < len(part[2]):
@@ -122,14 +123,14 @@ def cut(trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
 
 def _of_the_thread(
     trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str]
-) -> tuple[Column, ...]:
+) -> list[tuple[Column, ...]]:
     """From the moment the device becomes idle to the call's return, by what the launching thread was doing.
 
     The recorder's own work comes first, then the call itself, then calls that hold the host; the rest is the host's own code.
     """
     rows = known[gaps.returned[known] > gaps.begin[known]]
     if not len(rows):
-        return rows, rows, rows, rows.astype(np.int8), rows
+        return []
     call = gaps.call[rows]
     process, thread = calls.process[call], calls.thread[call]
     on = calls_held.axis(process, thread, int(gaps.begin[rows].min()), int(gaps.returned[rows].max()))
@@ -151,7 +152,7 @@ def _of_the_thread(
     waits = np.array([_numbered(names, text) for text in calls_held.names(calls)] or [0], np.int64)
     unnamed = np.full(len(left[0]), names.index(""))
     function = calls.function[gaps.call[in_call[0]]].astype(np.int64)
-    out = []
+    out: list[tuple[Column, ...]] = []
     for gap, start, stop, name, kind in (
         (*recorded[:3], recorder[recorded[3]], RECORDER),
         (*in_call, function, LAUNCH),
@@ -160,7 +161,7 @@ def _of_the_thread(
     ):
         where = start // on.width * on.width - on.origin
         out.append((gap, start - where, stop - where, np.full(len(gap), kind, np.int8), name))
-    return tuple(np.concatenate(column) for column in zip(*out, strict=True))
+    return out
 
 
 def _callbacks(
@@ -281,6 +282,8 @@ def _seen_waits(
 
     The times of such a wait are the device's. Other waits have only the times of their calls, which say nothing about these.
     """
+    if not any(bool((part[3] == UNKNOWN).any()) for part in parts):
+        return parts
     waits = model_waits.load(trace)
     mine = waits.of_streams
     mine = mine[(waits.queue[mine] >= 0) & (waits.end[mine] > waits.start[mine])]
@@ -299,16 +302,21 @@ def _seen_waits(
         covered.start, covered.end, np.full(len(covered.start), _numbered(names, SEEN_WAIT)), names
     )
     out: list[tuple[Column, ...]] = []
-    for gap, begin, end, kind, name in parts:
-        waiting = work.queue[gaps.row[gap]]
+    for part in parts:
+        gap, begin, end, kind, name = part
+        unknown = np.flatnonzero(kind == UNKNOWN)
+        waiting = work.queue[gaps.row[gap[unknown]]]
         number = on.number(np.zeros_like(waiting), waiting)
-        open_ = (kind == UNKNOWN) & (number >= 0) & (end > begin)
-        place_of = np.flatnonzero(open_)
-        shift = on.at(number[open_], begin[open_]) - begin[open_]
-        found, left = _split((place_of, begin[open_] + shift, end[open_] + shift), seen)
+        on_queue = (number >= 0) & (end[unknown] > begin[unknown])
+        open_, number = unknown[on_queue], number[on_queue]
+        if not len(open_):
+            out.append(part)
+            continue
+        shift = on.at(number, begin[open_]) - begin[open_]
+        found, left = _split((open_, begin[open_] + shift, end[open_] + shift), seen)
         back = np.zeros(len(gap), np.int64)
-        back[place_of] = shift
-        closed = np.flatnonzero(~open_)
+        back[open_] = shift
+        closed = np.delete(np.arange(len(gap)), open_)
         kinds: Column = np.full(len(found[0]), OTHER_STREAM, np.int8)
         out.append(tuple(np.concatenate(columns) for columns in zip(
             (gap[closed], begin[closed], end[closed], kind[closed], name[closed]),

@@ -268,10 +268,13 @@ def _on_path(path: CriticalPath, labels: Labels) -> pa.Table:
     node = path.point[running] - graph.base
     running, node = running[node < len(work)], node[node < len(work)]
     if len(node):
-        code = labels.of_nodes(np.arange(len(work)))
         size = len(labels.texts)
-        whole = device_work.summed(code, work.end - work.start, size)
-        own = code[node]
+        whole = np.zeros(size, np.int64)
+        for block in device_work.blocks(len(work)):
+            lasted = work.end[block] - work.start[block]
+            code = labels.of_nodes(np.arange(block.start, block.start + len(lasted)))
+            whole += device_work.summed(code, lasted, size)
+        own = labels.of_nodes(node)
         time, count = device_work.summed(own, length[running], size), np.bincount(own, minlength=size)
         kind = np.zeros(size, np.int8)
         kind[own] = work.kind[node]
@@ -300,7 +303,7 @@ def segments(path: CriticalPath, labels: Labels) -> pa.Table:
     graph = path.graph
     device = path.point >= graph.base
     streams = np.array([queue.stream for queue in graph.queues] or [0], np.int64)
-    stream, thread = np.zeros(len(device), np.int64), np.zeros(len(device), np.int64)
+    stream, thread = np.zeros((2, len(device)), np.int64)
     stream[device] = streams[graph.queue[path.point[device] - graph.base]]
     threads = np.array([number & 0xFFFFFFFF for _, number in graph.by_thread.threads] or [0], np.int64)
     thread[~device] = threads[graph.by_thread.thread[path.point[~device] >> 1]]
@@ -310,9 +313,15 @@ def segments(path: CriticalPath, labels: Labels) -> pa.Table:
     causes = pa.DictionaryArray.from_arrays(pa.array(path.cause), pa.array(CAUSES))
     table = pa.table({
         "start": pa.array(path.begin, pa.int64()), "duration": pa.array(path.end - path.begin, pa.int64()), "cause": causes,
-        "name": names, "stream": pa.array(stream, pa.int64(), mask=~device), "thread": pa.array(thread, pa.int64(), mask=device),
+        "name": names, "stream": _where(device, stream), "thread": _where(~device, thread),
     })  # fmt: skip
     return with_units(table, start="ns", duration="ns")
+
+
+def _where(there: Column, values: Column) -> pa.Array:
+    """Integers with nulls elsewhere, without a copy of them."""
+    bits = pa.py_buffer(np.packbits(there, bitorder="little"))
+    return pa.Array.from_buffers(pa.int64(), len(values), [bits, pa.py_buffer(values)])
 
 
 def _host(trace: StoredTrace, path: CriticalPath) -> pa.Table:

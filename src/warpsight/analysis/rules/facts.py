@@ -74,14 +74,9 @@ class Facts:
         """The rows of collectives, copies and fills, and the time of each (ns) in which no kernel of its device ran."""
         work = self.account.work
         rows = np.flatnonzero(work.kind != KERNEL)
-        time = work.end[rows] - work.start[rows]
-        for _, mine in work.per_device():
-            kernel = work.kind[mine] == KERNEL
-            kernels, others = mine[kernel], mine[~kernel]
-            ran = intervals.union(work.start[kernels], work.end[kernels])
-            time[np.searchsorted(rows, others)] -= intervals.coverage(
-                ran, work.start[others], work.end[others]
-            )
+        time = np.zeros(len(rows), np.int64)
+        for index, one in self.account.gaps.busy:
+            time[np.searchsorted(rows, index[work.kind[index] != KERNEL])] = one.exposed
         return rows, time
 
     @cached_property

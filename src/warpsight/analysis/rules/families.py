@@ -33,10 +33,10 @@ FAMILIES = {
     "kernels": "kernels that do not fill the device",
 }
 #: The order in which they begin on two threads: one computes the account, while the other runs what does not need it.
-_ORDER = (
+_FIRST = (
     "shares", "loops", "streams", "leaks", "copies", "kernels", "clocks", "communication", "outside", "recording",
-    "waits", "launches",
 )  # fmt: skip
+_WITH_THE_ACCOUNT = ("waits", "launches")
 
 
 def run(facts: Facts) -> tuple[Finding, ...]:
@@ -48,9 +48,11 @@ def run(facts: Facts) -> tuple[Finding, ...]:
 
     with ThreadPoolExecutor(2) as pool:
         pool.submit(load_calls, facts.trace, api=True)  # while the first family reads the work
-        checked = {family: pool.submit(check, family) for family in _ORDER}
+        checked = {family: pool.submit(check, family) for family in _FIRST}
+        retimed = pool.submit(savings.windows, facts)  # nearly every recording has a finding that needs it
+        checked |= {family: pool.submit(check, family) for family in _WITH_THE_ACCOUNT}
         found = [finding for family in FAMILIES for finding in checked[family].result()]
-    return in_order(savings.with_savings(facts, found))
+    return in_order(savings.with_savings(facts, found, retimed.result))
 
 
 def findings(trace: StoredTrace, rows: Rows = _ALL) -> Result:

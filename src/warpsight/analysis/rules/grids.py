@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.model import intervals
-from warpsight.model.work import COMMUNICATION, KERNEL, Work, everything, wanted
+from warpsight.model.work import COMMUNICATION, KERNEL, everything, wanted
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -25,36 +25,11 @@ def blocks(trace: StoredTrace) -> Column:
     return out
 
 
-def _unfilled(work: Work, places: Column, running: Column, sizes: Column, units: dict[int, int]) -> Column:
-    """How long each of some kernels ran while all kernels on its device together had fewer blocks than multiprocessors (ns).
-
-    Arguments:
-        work: What ran.
-        places: Those kernels, in `work`.
-        running: All kernels and collectives, in `work`.
-        sizes: The blocks of each of `running`; 0, not recorded, may fill any device.
-        units: Multiprocessors by device.
-    """
-    out: Column = work.end[places] - work.start[places]
-    most = max(units.values(), default=0)
-    for device, index in work.per_device():
-        at = np.flatnonzero(np.isin(running, index))
-        change = np.where(sizes[at] > 0, sizes[at], most)
-        moments = np.concatenate([work.start[running[at]], work.end[running[at]]])
-        order = np.argsort(moments, kind="stable")
-        moments, level = moments[order], np.cumsum(np.concatenate([change, -change])[order])
-        full = np.flatnonzero(level[:-1] >= units.get(-1 if device is None else device, most))
-        filled = intervals.union(moments[full], moments[full + 1])
-        mine = np.flatnonzero(np.isin(places, index))
-        out[mine] -= intervals.coverage(filled, work.start[places[mine]], work.end[places[mine]])
-    return out
-
-
 def kernels(trace: StoredTrace, rows: Rows, window: tuple[int, int], longer: int = -1) -> dict[str, Column]:
     """Kernels that began in a window: `start`, `duration` (ns), `name_id`, `device` (-1: unknown), `blocks` (0: unknown).
 
-    Also `unfilled`, the part of the duration (ns) in which the kernel and concurrent kernels had fewer blocks than the device has
-    multiprocessors. Only kernels longer than `longer` ns count, and no collectives, for which few blocks suffice.
+    Also `place`, the row of each in all device work. Only kernels longer than `longer` ns count, and no collectives, for
+    which few blocks suffice.
     """
     whole = everything(trace)
     work = whole.work
@@ -63,15 +38,55 @@ def kernels(trace: StoredTrace, rows: Rows, window: tuple[int, int], longer: int
     if longer >= 0:
         chosen &= work.end - work.start > longer
     places = np.flatnonzero(chosen)
-    shapes, sizes = trace.columns("kernel", {"shape_id": -1})[0]["shape_id"], blocks(trace)
-    running = np.flatnonzero(work.kind <= COMMUNICATION)
-    units = {device: count for device, count in trace.rows("device", "device", "multiprocessors") if count}
     devices = np.array([-1 if queue.device is None else queue.device for queue in work.queues], np.int64)
     return {
-        "unfilled": _unfilled(work, places, running, sizes[shapes[whole.kernel_rows(running)]], units),
+        "place": places,
         "start": work.start[places],
         "duration": work.end[places] - work.start[places],
         "name_id": work.name_id[places],
         "device": devices[work.queue[places]],
-        "blocks": sizes[shapes[whole.kernel_rows(places)]],
+        "blocks": blocks(trace)[_shapes(trace)[whole.kernel_rows(places)]],
     }
+
+
+def _shapes(trace: StoredTrace) -> Column:
+    return trace.columns("kernel", {"shape_id": -1})[0]["shape_id"]
+
+
+def unfilled(trace: StoredTrace, places: Column) -> Column:
+    """How long each of some kernels ran while all kernels on its device together had fewer blocks than multiprocessors (ns).
+
+    Arguments:
+        trace: The trace.
+        places: Those kernels, in all device work.
+    """
+    whole = everything(trace)
+    work = whole.work
+    sizes, shapes = blocks(trace), _shapes(trace)
+    units = {device: count for device, count in trace.rows("device", "device", "multiprocessors") if count}
+    most = max(units.values(), default=0)
+    out: Column = work.end[places] - work.start[places]
+    for device, index in work.per_device():
+        mine = np.flatnonzero(np.isin(work.queue[places], work.devices[device]))
+        if not len(mine):
+            continue
+        limit = units.get(-1 if device is None else device, most)
+        running = index[work.kind[index] <= COMMUNICATION]
+        size = sizes[shapes[whole.kernel_rows(running)]]
+        few = (size > 0) & (size < limit)  # without its blocks recorded, a kernel may fill any device
+        small, large = running[few], running[~few]
+        filled = intervals.merged(
+            intervals.union(work.start[large], work.end[large]),
+            _together(work.start[small], work.end[small], size[few], limit),
+        )
+        out[mine] -= intervals.coverage(filled, work.start[places[mine]], work.end[places[mine]])
+    return out
+
+
+def _together(start: Column, end: Column, size: Column, limit: int) -> intervals.Intervals:
+    """When kernels of fewer blocks than `limit` had that many together."""
+    moments = np.concatenate([start, end])
+    order = np.argsort(moments, kind="stable")
+    moments, level = moments[order], np.cumsum(np.concatenate([size, -size])[order])
+    full = np.flatnonzero(level[:-1] >= limit)
+    return intervals.union(moments[full], moments[full + 1])

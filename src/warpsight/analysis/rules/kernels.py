@@ -41,13 +41,16 @@ def _small_grids(facts: Facts) -> Iterator[Finding]:
     limit[list(units)] = list(units.values())
     small = (kernels["blocks"] < limit[kernels["device"]]) & (kernels["blocks"] > 0)
     rows = np.flatnonzero(small)
+    if not len(rows) or int(kernels["duration"][rows].sum()) < _SMALL * facts.length:
+        return
     # Overlapping kernels leave the device idle together; short or communication kernels may fill it in between.
-    total = min(_unfilled(kernels, limit), int(kernels["unfilled"][rows].sum()))
-    if not len(rows) or total < _SMALL * facts.length:
+    unfilled = grids.unfilled(facts.trace, kernels["place"][rows])
+    total = min(_unfilled(kernels, limit), int(unfilled.sum()))
+    if total < _SMALL * facts.length:
         return
     names = names_of.texts(facts.trace, "short")
     used, place = distinct(kernels["name_id"][rows])
-    each = summed(place, kernels["unfilled"][rows], len(used))
+    each = summed(place, unfilled, len(used))
     first = np.argsort(-each, kind="stable")[:3].tolist()
     share = total / facts.length
     most = int(limit[kernels["device"][rows[place == first[0]][0]]])

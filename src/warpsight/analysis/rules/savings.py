@@ -66,17 +66,17 @@ _CAUSES: dict[str, Callable[[Program], Program]] = {
 
 
 @dataclass(frozen=True)
-class _Window:
+class Window:
     """A program of part of the recording, and the recorded time it represents, ns."""
 
     program: Program
     stands_for: int
 
 
-def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
-    """The findings with their savings."""
-    windows: list[_Window] | None = None
-    text = ""
+def with_savings(
+    facts: Facts, found: Iterable[Finding], retimed: Callable[[], tuple[list[Window], str]]
+) -> Iterator[Finding]:
+    """The findings with their savings; `retimed` gives :func:`windows`."""
     for finding in found:
         bound = finding.saves_ns
         if (finding.kind is None) != (bound is not None) or (bound or facts.length) < _WORTH * facts.length:
@@ -86,13 +86,12 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
         if change is None:
             yield finding
             continue
-        if windows is None:
-            windows, text = _windows(facts)
-        saved = _saved(windows, change)
+        parts, text = retimed()
+        saved = _saved(parts, change)
         if saved is None or (bound is not None and saved >= bound):
             yield finding
             continue
-        if finding.kind in _OF_WORK and (unknown := _not_known(facts, windows, finding.share_ns or 0, saved)):
+        if finding.kind in _OF_WORK and (unknown := _not_known(facts, parts, finding.share_ns or 0, saved)):
             evidence = (*finding.evidence, f"what it would save is not known: {unknown}")
             yield replace(finding, evidence=evidence)
             continue
@@ -107,7 +106,7 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
         yield replace(finding, saves_ns=saved, evidence=evidence, advice=advice)
 
 
-def _not_known(facts: Facts, windows: list[_Window], share: int, saved: int) -> str | None:
+def _not_known(facts: Facts, windows: list[Window], share: int, saved: int) -> str | None:
     """Why the savings for device work with this share cannot be determined, in words, or None.
 
     Re-timing knows no better than the trace: where the host's waits are not in it, or for as long as the work takes the device
@@ -124,14 +123,14 @@ def _not_known(facts: Facts, windows: list[_Window], share: int, saved: int) -> 
     return None
 
 
-def _waits_unseen(window: _Window) -> float:
+def _waits_unseen(window: Window) -> float:
     """For how long device work begins later than all that is known to keep it, in the time that a window stands for, ns."""
     graph = window.program.graph
     delayed = int(window.program.delay[: len(graph.work)].sum())
     return delayed * window.stands_for / max(_length(graph.start, graph.end), 1)
 
 
-def _recorded_of_host(facts: Facts, windows: list[_Window]) -> str | None:
+def _recorded_of_host(facts: Facts, windows: list[Window]) -> str | None:
     """What was recorded of the host, in words, if its waits may be missing; None if they are known.
 
     They may be missing if no wait is known, and every recorded call to a GPU interface, in the whole trace, is of a function that
@@ -177,7 +176,7 @@ def _copies(facts: Facts, program: Program, *, pageable: bool) -> Column:
     return found
 
 
-def _saved(windows: list[_Window], change: Callable[[Program], Program]) -> int | None:
+def _saved(windows: list[Window], change: Callable[[Program], Program]) -> int | None:
     """How much shorter the recording would be, ns; None if nothing could be re-timed."""
     if not windows:
         return None
@@ -216,10 +215,12 @@ def _length(start: Column, end: Column) -> int:
     return int(end.max() - start.min()) if len(start) else 0
 
 
-def _windows(facts: Facts) -> tuple[list[_Window], str]:
+def windows(facts: Facts) -> tuple[list[Window], str]:
     """The parts to re-time, and how they were chosen, in words."""
+    if not len(facts.work):
+        return [], ""
     if len(facts.work) <= _WHOLE:
-        return [_Window(build(facts.trace, facts.rows), facts.length)], "re-timed"
+        return [Window(build(facts.trace, facts.rows), facts.length)], "re-timed"
     if not facts.iterations:
         return [], ""
     one = max(facts.iterations, key=lambda found: int(found.duration.sum()))
@@ -232,10 +233,10 @@ def _windows(facts: Facts) -> tuple[list[_Window], str]:
     slowest = int(inner[np.argmax(lengths)])
     slow = int(one.duration[one.outlier].sum()) if one.outlier[slowest] else 0
     slow = min(slow, facts.length)
-    windows = [_Window(_around(facts, one, usual), facts.length - slow)]
+    parts = [Window(_around(facts, one, usual), facts.length - slow)]
     if slow:
-        windows.append(_Window(_around(facts, one, slowest), slow))
-    return windows, "the median and slowest iterations re-timed" if slow else "the median iteration re-timed"
+        parts.append(Window(_around(facts, one, slowest), slow))
+    return parts, "the median and slowest iterations re-timed" if slow else "the median iteration re-timed"
 
 
 def _around(facts: Facts, found: Iterations, number: int) -> Program:

@@ -103,7 +103,7 @@ def _room(facts: Facts) -> tuple[float, float]:
     if not len(blocks):
         return 0.0, 0.0
     duration = found["duration"]
-    unfilled = found["unfilled"][(blocks > 0) & (blocks < units)]
+    unfilled = grids.unfilled(facts.trace, found["place"][(blocks > 0) & (blocks < units)])
     small = float(unfilled.sum()) / max(float(duration.sum()), 1)
     return small, float(np.median(blocks))
 

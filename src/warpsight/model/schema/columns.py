@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,6 +61,10 @@ class Table:
                 for c in self.columns
             ]
         )
+
+    def only(self, names: Collection[str]) -> Table:
+        """The table without its other columns, for readers that need a few."""
+        return replace(self, columns=tuple(c for c in self.columns if c.name in names))
 
     @property
     def delta(self) -> tuple[str, ...]:

@@ -60,9 +60,10 @@ def read(
     codes: dict[str, dict[str, int]] = {name: {} for name in texts}
     first = 0
     for file in opened:
-        there = [name for name in out if name in file.schema_arrow.names]
+        has_columns = set(file.metadata.schema.names)
+        there = [name for name in out if name in has_columns]
         stop = first + file.metadata.num_rows
-        for name in out.keys() - set(there):  # a column that is younger than this part
+        for name in out.keys() - has_columns:  # a column that is younger than this part
             out[name][first:stop] = fills[name]
         for groups in _batches(file.metadata):
             batch = file.read_row_groups(groups, there, use_threads=True)

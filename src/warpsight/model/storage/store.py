@@ -100,7 +100,8 @@ def _without_secrets(table: Table, data: pa.Table) -> pa.Table:
 def read_part(table: Table, part: Path | str, metadata: pq.FileMetaData | None = None) -> pa.Table:
     """Read a part in the form that :func:`conform` gives, without columns of later versions."""
     file = pq.ParquetFile(part, metadata=metadata)
-    known = [column.name for column in table.columns if column.name in file.schema_arrow.names]
+    there = set(file.metadata.schema.names)
+    known = [column.name for column in table.columns if column.name in there]
     return conform(table, file.read(columns=known))
 
 

@@ -61,6 +61,14 @@ def test_busy_and_idle_time_are_those_of_every_nanosecond(rows, origin):
     assert [t for begin, stop in stretches for t in range(begin, stop)] == idle
     assert all(stop < begin for (_, stop), (begin, _) in pairwise(stretches))
     assert found.span == sum(total) + len(idle)
+    ran = {
+        t
+        for s, e, k in zip(start.tolist(), end.tolist(), kind, strict=True)
+        if k == KERNEL
+        for t in range(s, e)
+    }
+    others = [range(start[i], end[i]) for i in np.flatnonzero(kind != KERNEL)]
+    assert found.exposed.tolist() == [len(set(one) - ran) for one in others]
 
 
 @settings(deadline=None)

@@ -132,7 +132,7 @@ def test_inner_turns_stand_for_a_long_recording(
     one = made(build, durations, [1] * count, [i in outlier for i in range(count)])
     facts = SimpleNamespace(work=range(10**6), iterations=[one], length=5_000)
     monkeypatch.setattr(savings, "_around", lambda facts, found, number: number)
-    windows, _ = savings._windows(facts)
+    windows, _ = savings.windows(facts)
     expected = [(usual, 5_000 - stands)] + ([(slowest, stands)] if slowest else [])
     assert [(window.program, window.stands_for) for window in windows] == expected
 

@@ -12,17 +12,20 @@ from warpsight.analysis.rules import savings
 LENGTH = 10_000
 
 
+def _retimed():
+    return [], "re-timed"
+
+
 @pytest.fixture
 def judged(monkeypatch):
     """What becomes of one finding when re-timing without its cause saves some time (None: cannot be re-timed)."""
 
     def judge(saved, **columns):
-        monkeypatch.setattr(savings, "_windows", lambda facts: ([], "re-timed"))
         monkeypatch.setattr(savings, "_saved", lambda windows, change: saved)
         monkeypatch.setattr(savings, "_cause", lambda facts, finding: lambda program: program)
         monkeypatch.setattr(savings, "_lever", lambda facts, finding: lambda program: program)
         finding = Finding("warning", "text", evidence=("first",), **columns)
-        found = list(savings.with_savings(SimpleNamespace(length=LENGTH), [finding]))
+        found = list(savings.with_savings(SimpleNamespace(length=LENGTH), [finding], _retimed))
         return [(one.saves_ns, one.evidence[1:]) for one in found]
 
     return judge
@@ -54,12 +57,11 @@ def test_work_that_saves_next_to_nothing_is_not_to_be_made_faster(
     monkeypatch, kind, saved, unknown, known, advice
 ):
     """The work takes 1,000 ns; so much idle time (ns) has an unknown cause."""
-    monkeypatch.setattr(savings, "_windows", lambda facts: ([], "re-timed"))
     monkeypatch.setattr(savings, "_saved", lambda windows, change: saved)
     monkeypatch.setattr(savings, "_cause", lambda facts, finding: lambda program: program)
     facts = SimpleNamespace(length=LENGTH, account=SimpleNamespace(time=lambda kind: unknown))
     finding = Finding("warning", "text", kind=kind, share_ns=1_000, advice="do it")
-    (one,) = savings.with_savings(facts, [finding])
+    (one,) = savings.with_savings(facts, [finding], _retimed)
     assert one.saves_ns == (saved if known else None) and advice in (one.advice or "")
     assert ("slow rank" in (one.advice or "")) == ("nothing" in advice and kind == "communication")
     assert ("not known" in one.evidence[0]) == (not known)
@@ -108,7 +110,7 @@ def test_each_window_stands_for_its_part_of_the_recording(monkeypatch, windows, 
         return SimpleNamespace(start=np.array([7]), end=np.array([7 + length]))
 
     after = {id(one): times(length) for one, (_, length) in zip(windows, lengths, strict=True)}
-    made = [savings._Window(SimpleNamespace(graph=times(w[0]), key=id(w)), w[1]) for w in windows]
+    made = [savings.Window(SimpleNamespace(graph=times(w[0]), key=id(w)), w[1]) for w in windows]
     monkeypatch.setattr(savings, "solve", lambda program: after[program.key])
     assert savings._saved(made, lambda program: program) == saved
     assert savings._saved([], lambda program: program) is None

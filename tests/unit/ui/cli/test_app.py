@@ -273,3 +273,27 @@ def test_a_group_lists_its_verbs_with_whole_sentences(group, capsys):
     headings = dict.fromkeys(module.BELOW.values()) if isinstance(module.BELOW, dict) else ["Commands"]
     places = [text.index(f"\n{heading}:\n") for heading in headings]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("chosen", ["", "mimalloc"])
+def test_reading_commands_decode_into_the_memory_that_numpy_uses(chosen):
+    """Unless the user's environment chooses another pool; a library's user never gets one from us."""
+    program = """if True:
+        import sys
+        from warpsight.ui.cli import app
+        app._own_process([sys.argv[1], "t.warp"])
+        import pyarrow
+        print(pyarrow.default_memory_pool().backend_name)
+    """
+    environment = {k: v for k, v in os.environ.items() if k != "ARROW_DEFAULT_MEMORY_POOL"}
+    if chosen:
+        environment["ARROW_DEFAULT_MEMORY_POOL"] = chosen
+
+    def pool(verb):
+        command = [sys.executable, "-c", program, verb]
+        return subprocess.run(
+            command, env=environment, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    assert pool("analyze") == (chosen or "system")
+    assert pool("open") != "system"
