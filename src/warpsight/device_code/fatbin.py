@@ -15,7 +15,7 @@ import zstandard
 
 from warpsight.errors import WarpsightError
 
-_WRAPPER, _FATBIN = 0x466243B1, 0xBA55ED50
+_FATBIN = 0xBA55ED50
 _PTX, _CODE = 1, 2
 _ZSTD, _LZ4 = 0x8000, 0x2000
 #: Larger texts are no module's PTX.
