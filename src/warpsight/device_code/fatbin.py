@@ -18,6 +18,8 @@ from warpsight.errors import WarpsightError
 _FATBIN = 0xBA55ED50
 _PTX, _CODE = 1, 2
 _ZSTD, _LZ4 = 0x8000, 0x2000
+#: Flags of code for one architecture or family alone, such as sm_90a.
+_VARIANT = 0xF00000
 #: Larger texts are no module's PTX.
 _LARGEST = 256 << 20
 _TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
@@ -32,16 +34,18 @@ class FatbinEntry:
     """One part of a fat binary.
 
     Attributes:
-        kind: `ptx` or `code`; architecture: 90 for sm_90; content: decompressed.
+        kind: `ptx` or `code`; architecture: 90 for sm_90; content: decompressed; None if that failed.
+        variant: 0, or a number for code that other architectures cannot run, such as that of sm_90a.
     """
 
     kind: str
     architecture: int
-    content: bytes
+    content: bytes | None
+    variant: int = 0
 
 
 def entries(image: bytes) -> Iterator[FatbinEntry]:
-    """The parts of a fat binary (without its wrapper) that can be read; others are left out.
+    """The PTX and code in a fat binary (without its wrapper).
 
     Raises:
         FatbinError: when the image is not a fat binary, or ends early.
@@ -59,6 +63,7 @@ def entries(image: bytes) -> Iterator[FatbinEntry]:
             raise FatbinError("an entry of the fat binary ends early")
         architecture = struct.unpack_from("<I", image, at + 28)[0]
         content = image[at + own : at + own + stored]
+        flags = 0
         if own >= 64:
             compressed, flags, whole = (
                 struct.unpack_from("<I", image, at + 16)[0],
@@ -68,8 +73,8 @@ def entries(image: bytes) -> Iterator[FatbinEntry]:
             unpacked = _decompressed(content[:compressed] if compressed else content, flags, whole)
         else:
             unpacked = content
-        if kind in (_PTX, _CODE) and unpacked is not None:
-            yield FatbinEntry("ptx" if kind == _PTX else "code", architecture, unpacked)
+        if kind in (_PTX, _CODE):
+            yield FatbinEntry("ptx" if kind == _PTX else "code", architecture, unpacked, flags & _VARIANT)
         at += own + stored
 
 
@@ -89,22 +94,39 @@ def _decompressed(content: bytes, flags: int, size: int) -> bytes | None:
 
 
 def ptx_for(image: bytes, architecture: int) -> str | None:
-    """The PTX of a module, as text or in a fat binary, that the driver could compile for a GPU; None if there is none.
+    """The PTX that stands for the code the driver would take from a module for a GPU; None if there is none.
+
+    Where the module has code for the GPU, that is the PTX of the same architecture: PTX of an older one may leave out what
+    the program does on newer ones.
 
     Args:
-        image: as the driver is given it, without the wrapper that points to it.
+        image: the module as the driver is given it, as text or a fat binary without the wrapper that points to it.
         architecture: of the GPU, 90 for sm_90.
     """
     if image[:4] == struct.pack("<I", _FATBIN):
-        usable = [
-            entry for entry in entries(image) if entry.kind == "ptx" and entry.architecture <= architecture
-        ]
-        if not usable:
+        text = _matching(list(entries(image)), architecture)
+        if text is None:
             return None
-        text = max(usable, key=lambda entry: entry.architecture).content
     else:
         target = _TARGET.search(image)
         if target is None or int(target[1]) > architecture:
             return None
         text = image
     return text.rstrip(b"\0 ").decode("utf-8", "replace")
+
+
+def _matching(parts: list[FatbinEntry], architecture: int) -> bytes | None:
+    """The content of the one PTX that matches what the driver would choose; None for none or several."""
+    usable = [
+        part
+        for part in parts
+        if part.architecture <= architecture and (not part.variant or part.architecture == architecture)
+    ]
+    code = [part for part in usable if part.kind == "code" and part.architecture // 10 == architecture // 10]
+    ptx = [part for part in usable if part.kind == "ptx"]
+    if not code and not ptx:
+        return None
+    best = max((part.architecture, part.variant) for part in (code or ptx))
+    found = [part for part in ptx if (part.architecture, part.variant) == best]
+    several = sum((part.architecture, part.variant) == best for part in code) > 1
+    return found[0].content if len(found) == 1 and not several else None

@@ -305,12 +305,14 @@ def test_the_newest_ptx_that_a_gpu_can_run_is_taken_from_a_fat_binary() -> None:
     packed = zstandard.ZstdCompressor().compress(text)
     older = pa.Codec("lz4_raw").compress(old, asbytes=True)
     image = _fatbin(
-        _entry(2, 90, b"\x7fELF"), _entry(1, 80, older, flags=0x2000, whole=len(old)),
+        _entry(1, 80, older, flags=0x2000, whole=len(old)),
         _entry(1, 90, packed, flags=0x8000, whole=len(text)), _entry(1, 120, new),
     )  # fmt: skip
     assert [(entry.kind, entry.architecture) for entry in entries(image)] == [
-        ("code", 90), ("ptx", 80), ("ptx", 90), ("ptx", 120),
-    ]  # fmt: skip
+        ("ptx", 80),
+        ("ptx", 90),
+        ("ptx", 120),
+    ]
     assert ptx_for(image, 90) == text.decode().rstrip("\0 ")
     assert "sm_80" in (ptx_for(image, 86) or "")
     assert ptx_for(image, 75) is None
@@ -318,9 +320,52 @@ def test_the_newest_ptx_that_a_gpu_can_run_is_taken_from_a_fat_binary() -> None:
     assert ptx_for(text, 80) is None
 
 
+@pytest.mark.parametrize(
+    ("parts", "taken"),
+    [
+        ([("code", 90, 0), ("ptx", 90, 0)], 90),
+        ([("code", 90, 0), ("ptx", 80, 0)], None),  # what is meant for sm_90 alone may be missing there
+        ([("code", 80, 0), ("ptx", 80, 0)], 80),  # the driver compiles the PTX
+        ([("code", 90, 0x100000), ("code", 90, 0), ("ptx", 90, 0)], None),  # code of sm_90a comes first
+        ([("code", 90, 0x100000), ("ptx", 90, 0x100000), ("ptx", 90, 0)], 90),
+        ([("ptx", 100, 0x100000), ("ptx", 90, 0)], 90),
+        ([("code", 90, 0), ("code", 90, 0), ("ptx", 90, 0)], None),  # two modules in one
+        ([("code", 90, 0), ("ptx", 90, 0), ("ptx", 90, 0)], None),
+        ([("code", 90, 0)], None),
+        ([], None),
+    ],
+)  # fmt: skip
+def test_only_ptx_that_stands_for_the_drivers_choice_is_taken(
+    parts: list[tuple[str, int, int]], taken: int | None
+) -> None:
+    image = _fatbin(
+        *(
+            _entry(
+                1 if kind == "ptx" else 2,
+                architecture,
+                f"{kind} {architecture} {variant}".encode(),
+                flags=variant,
+            )
+            for kind, architecture, variant in parts
+        )
+    )
+    found = ptx_for(image, 90)
+    assert (found is None) == (taken is None)
+    if found is not None and taken is not None:
+        assert found.startswith(f"ptx {taken} ")
+        assert found.endswith(
+            str(
+                max(
+                    variant for kind, architecture, variant in parts if (kind, architecture) == ("ptx", taken)
+                )
+            )
+        )
+
+
 def test_a_damaged_fat_binary_is_an_error_and_unreadable_parts_are_left_out() -> None:
     whole = _fatbin(_entry(1, 90, b"not compressed", flags=0x8000, whole=100))
-    assert list(entries(whole)) == []
+    assert [entry.content for entry in entries(whole)] == [None]
+    assert ptx_for(whole, 90) is None
     for cut in range(16, len(whole), 7):
         with pytest.raises(FatbinError):
             list(entries(whole[:cut]))

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from warpsight.device_code.disassembly import find_tool
 from warpsight.device_code.fatbin import FatbinError, ptx_for
+from warpsight.machine import nvml
 from warpsight.sass.races.compiled.instructions import COPIES, UnsuitableModuleError
 from warpsight.sass.races.compiled.instrument import Instrumented, instrumented
 
@@ -42,7 +43,7 @@ def serving(checks: Path, architectures: Sequence[int]) -> Iterator[list[str]]:
         architectures: of the machine's GPUs, as in `sm_90`; code is made for one.
     """
     tool = find_tool("ptxas")
-    if tool is None or len(set(architectures)) != 1:
+    if tool is None or len(set(architectures)) != 1 or not _loads_code_of(tool):
         yield []
         return
     with tempfile.TemporaryDirectory(prefix="warpsight-compile-") as folder:
@@ -60,6 +61,19 @@ def serving(checks: Path, architectures: Sequence[int]) -> Iterator[list[str]]:
             finally:
                 server.shutdown()
                 thread.join()
+
+
+def _loads_code_of(tool: Path | str) -> bool:
+    """Whether the driver loads what ptxas makes: code of a later major release it refuses, and the program would fail."""
+    with nvml.session() as session:
+        driver = nvml.ask(session, session.nvmlSystemGetCudaDriverVersion_v2) if session is not None else None
+    if driver is None:
+        return True
+    said = subprocess.run(
+        [str(tool), "--version"], capture_output=True, text=True, errors="replace", check=False
+    )
+    release = re.search(r"release (\d+)\.", said.stdout)
+    return release is not None and int(release[1]) <= driver // 1000
 
 
 class _Compiler:
