@@ -86,7 +86,7 @@ def test_a_step_in_which_work_hangs_is_cut_out_as_far_as_it_came(
 
 def test_no_launch_that_hangs_is_said(programs: Programs, tmp_path: Path) -> None:
     done = programs.record(tmp_path, "--when hung", "add", "add")
-    assert (done.code, "there 2 times, and none of them hung" in done.output) == (1, True), done.output
+    assert (done.code, "occurred 2 times, and none of them hung" in done.output) == (1, True), done.output
 
 
 def test_launches_count_from_the_signal_on(programs: Programs, tmp_path: Path) -> None:

@@ -65,12 +65,15 @@ def test_the_cause_and_its_line_are_found(followed):
     told = words(followed[1]("warpsight analyze decay.warp"))
     shown = words(SHOWN["warpsight analyze decay.warp"])
     headline = shown.partition(", …")[0]
-    assert headline in told and "decay (decay.py:#)" in headline
+    assert "decay (decay.py:#)" in headline
+    # Where the factor takes more than nine tenths of the host's time, its function is named instead of the caller.
+    assert any(headline.replace("in decay (", f"in {name} (") in told for name in ("decay", "factor"))
     assert shown.rpartition("→ ")[2] in told
     number = SLOW.splitlines().index("        scale(queue, (1 << 20,), None, x, factor())") + 1
-    assert f"n line {number}, the host" in PAGE.read_text() and f"decay.py:{number})" in followed[1](
-        "warpsight analyze decay.warp"
-    )
+    within = SLOW.splitlines().index("def factor():") + 2
+    assert f"n line {number}, the host" in PAGE.read_text()
+    said = followed[1]("warpsight analyze decay.warp")
+    assert f"decay (decay.py:{number})" in said or f"factor (decay.py:{within})" in said
 
 
 def test_the_fix_is_proved(followed):

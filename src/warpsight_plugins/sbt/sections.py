@@ -59,7 +59,7 @@ class Cursor:
         count = self.number()
         if count * smallest > len(self.data) - self.at:
             raise Damaged(
-                begin, f"{count:,} {what} cannot fit in the {len(self.data) - self.at:,} bytes left"
+                begin, f"{count:,} {what} cannot fit in the {len(self.data) - self.at:,} remaining bytes"
             )
         return count
 
