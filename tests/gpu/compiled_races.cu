@@ -1,5 +1,5 @@
-// Kernels with a planted race, each beside its repaired twin, in a module whose checks can be compiled in: it has PTX, and none
-// of its loops waits for other threads.
+// Kernels with a planted race, each beside its repaired twin, in a module whose checks can be compiled in: it
+// has PTX, and none of its loops waits for other threads.
 #include <cuda_pipeline.h>
 
 #include <cstdio>
@@ -58,7 +58,8 @@ __global__ void blocks_race(int* out) {
   out[(fixed ? blockIdx.x * blockDim.x : 0) + threadIdx.x] = blockIdx.x;
 }
 
-// Of 16 bytes that a lane stores, its neighbor loads four: whole lines on one side, single words on the other.
+// Of 16 bytes that a lane stores, its neighbor loads four: whole lines on one side, single words on the
+// other.
 template <bool fixed>
 __global__ void wide_race(int4* out, int* sums) {
   out[threadIdx.x] = make_int4(1, 2, 3, threadIdx.x);

@@ -135,7 +135,7 @@ def test_checks_that_are_compiled_into_kernels_tell_races_from_their_repaired_tw
                                       "wide_race", "bytes_race", "copy_race", "generic_race")
     }  # fmt: skip
     tile = next(race for race in found.races if "tile_race" in race.kernel)
-    assert sorted(frame.line for side in (tile.first, tile.second) for frame in side.frames[:1]) == [11, 13]
+    assert sorted(frame.line for side in (tile.first, tile.second) for frame in side.frames[:1]) == [10, 12]
     assert {tile.first.operation, tile.second.operation} == {"store", "load"}
     copy = next(race for race in found.races if "copy_race" in race.kernel)
     assert "cp.async" in copy.reason
