@@ -135,6 +135,8 @@ WARPSIGHT_INLINE bool innermost_frame(const PythonLayout& o, Memory& memory, uin
 
 enum class FrameKind { function, shim, trampoline, incomplete, unreadable };
 
+constexpr uint8_t kGenerator = 1;  // who owns a frame
+
 // One frame of 3.11 and later. Those without a function are the interpreter's own entry frames (shims),
 // functions still being set up (before their first traceable instruction) or being left: incomplete; and what
 // runs after an __init__ that was called without a C call (trampolines: none of their instructions is
@@ -153,7 +155,6 @@ WARPSIGHT_INLINE FrameKind read_frame(const PythonLayout& o, Memory& memory, uin
   if (!place->code) return o.minor >= 14 ? FrameKind::incomplete : FrameKind::shim;
   uint32_t first;
   if (!load(memory, place->code + o.code_firsttraceable, &first)) return FrameKind::unreadable;
-  constexpr uint8_t kGenerator = 1;
   const uint64_t start = place->code + o.code_bytes;
   if (owner != kGenerator && place->instruction + 2 >= start &&
       place->instruction < start + uint64_t{first} * 2) {
@@ -164,8 +165,26 @@ WARPSIGHT_INLINE FrameKind read_frame(const PythonLayout& o, Memory& memory, uin
   return FrameKind::function;
 }
 
+// Whether a frame is a generator's or a coroutine's: it has a caller while it runs.
+template <class Memory>
+WARPSIGHT_INLINE bool of_generator(const PythonLayout& o, Memory& memory, uint64_t frame, uint64_t code,
+                                   bool* answer) {
+  if (o.minor >= 11) {
+    uint8_t owner;
+    if (!load(memory, frame + o.frame_owner, &owner)) return false;
+    *answer = owner == kGenerator;
+    return true;
+  }
+  constexpr uint32_t kGenerators = 0x20 | 0x80 | 0x200;  // CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
+  uint32_t flags;
+  if (!load(memory, code + o.code_firstline - 4, &flags)) return false;  // 3.10: co_flags
+  *answer = (flags & kGenerators) != 0;
+  return true;
+}
+
 // Up to `limit` frames from `frame` outwards. False when something could not be read or makes no sense.
-// `moving`: the thread may be running; a function that is being set up can then only be the innermost.
+// `moving`: the thread may be running; a function that is being set up can then only be the innermost, and a
+// generator cannot be the outermost: between two values it has no caller.
 template <class Memory>
 WARPSIGHT_INLINE bool walk_frames(const PythonLayout& o, Memory& memory, uint64_t frame, uint32_t limit,
                                   bool moving, Chain* chain) {
@@ -173,6 +192,7 @@ WARPSIGHT_INLINE bool walk_frames(const PythonLayout& o, Memory& memory, uint64_
   chain->cut = false;
   chain->hash = 0;
   uint32_t skipped = 0;
+  bool generator = false;  // of the last frame
   LastText file;
   while (frame) {
     Place place = {};
@@ -194,17 +214,19 @@ WARPSIGHT_INLINE bool walk_frames(const PythonLayout& o, Memory& memory, uint64_
       uint8_t entry = o.minor < 11;
       if (o.frame_is_entry && !load(memory, frame + o.frame_is_entry, &entry)) return false;
       if (entry) place.fingerprint |= kEntry;
+      if (moving && !of_generator(o, memory, frame, place.code, &generator)) return false;
       if (chain->places) chain->places[chain->count] = place;
       ++chain->count;
       chain->hash = ((chain->hash + place.instruction * kMixB) ^ place.fingerprint) * kMixD;
     } else {
+      generator = false;
       if (++skipped > 4 * kMostDepth) return false;  // a loop in memory that is changing under us
       if (kind == FrameKind::shim && chain->count && chain->places)
         chain->places[chain->count - 1].fingerprint |= kEntry;
     }
     if (!load(memory, frame + o.frame_previous, &frame)) return false;
   }
-  return true;
+  return !generator;
 }
 
 }  // namespace warpsight

@@ -1,4 +1,4 @@
-"""A program to be sampled: `stack_target.py waiting|working`. Prints its threads, then goes on for ever.
+"""A program to be sampled: `stack_target.py waiting|working|generating`. Prints its threads, then goes on for ever.
 
 A working thread runs functions that call each other in a known way: only `aN` calls `bN`, only `bN` `aN+1`.
 """
@@ -31,6 +31,10 @@ def working() -> None:
         start(True)
 
 
+def total() -> int:
+    return sum(1 for _ in range(100_000))
+
+
 def main() -> None:
     threads = [
         threading.Thread(target=waiting, args=(threading.Event(), depth), daemon=True) for depth in (0, 5, 30)
@@ -40,6 +44,8 @@ def main() -> None:
     print(json.dumps([threading.get_native_id(), *(thread.native_id for thread in threads)]), flush=True)
     if sys.argv[1] == "working":
         working()
+    while sys.argv[1] == "generating":
+        total()
     waiting(threading.Event(), 10)
 
 

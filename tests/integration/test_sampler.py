@@ -106,6 +106,22 @@ def test_a_working_thread_is_never_seen_where_it_cannot_be(
     assert any(chr(row["state"]) == "R" for row in busy)
 
 
+@pytest.mark.parametrize("minor", MINORS)
+def test_a_generator_is_never_seen_without_what_resumed_it(
+    library: Path, tmp_path: Path, minor: int | str
+) -> None:
+    """Between two values a generator's frame has no caller; read at that moment, the stack would end there."""
+    with target(minor, "generating") as (process, threads):
+        said, recorded = sample(library, tmp_path, process.pid, 3000)
+    busy = [row for row in recorded.samples if row["thread"] == threads[0]]
+    assert len(busy) + said["statistics"][1] >= 3000
+    assert len(busy) > 1000
+    for stack in {int(row["stack"]) for row in busy}:
+        names = [name.rpartition(".")[2] for name, _, _ in recorded.chain(stack)]
+        assert names[0] == "<module>"
+        assert "<genexpr>" not in names or "total" in names
+
+
 def test_a_process_that_ends_is_noticed(library: Path, tmp_path: Path) -> None:
     with target(sys.version_info[1], "waiting") as (process, _):
         said, recorded = sample(library, tmp_path, process.pid, 200, 0.01, process.kill)
