@@ -226,37 +226,6 @@ bool Tracer::take_points(const Sanitizer_ResourceModuleData& data, Module* modul
   return !module->delayed.empty();
 }
 
-// Whether a module was compiled with its checks; these learn where the launches of their context are.
-bool Tracer::take_checks(const Sanitizer_ResourceModuleData& data, Module* module) {
-  const CompiledModule* const found =
-      compiled_ != nullptr ? compiled_->find({data.pCubin, data.cubinSize}) : nullptr;
-  if (found == nullptr) return false;
-  std::lock_guard<std::mutex> lock(mutex_);
-  Context* const context = context_of(data.context);
-  CUdeviceptr variable = 0;
-  if (context == nullptr || !find_variable(data.module, "ws_places", &variable)) {
-    file_.lose("modules with compiled checks that could not be prepared were not looked at", 1);
-    return true;
-  }
-  const SanitizerResult result = functions_.copy_to_device(reinterpret_cast<void*>(variable),
-                                                           &context->places, sizeof context->places, nullptr);
-  if (result != SANITIZER_SUCCESS) trouble("a module with compiled checks cannot be prepared", result);
-  module->compiled = found;
-  module->number = modules_seen_++;
-  file_.describe("{\"kind\":\"sites\",\"module\":" + std::to_string(module->number) +
-                 ",\"kernels\":" + found->sites + "}");
-  file_.add_cubin(module->number, data.pCubin, data.cubinSize);
-  modules_[data.module] = std::move(*module);
-  return true;
-}
-
-// Writes where a launch is described, for kernels with compiled checks; null for one that is not looked at.
-SanitizerResult Tracer::set_place(const Context& context, const Sanitizer_LaunchData& data,
-                                  Sanitizer_StreamHandle stream, const WsLaunch* launch) {
-  WsPlace place = {data.gridId, launch};
-  return functions_.copy_to_device(context.places + data.gridId % WS_PLACES, &place, sizeof place, stream);
-}
-
 void Tracer::module_loaded(const Sanitizer_ResourceModuleData& data) {
   Module module;
   const auto add = [](void* names, std::string_view name, std::string_view) {
@@ -299,29 +268,6 @@ void Tracer::module_unloads(const Sanitizer_ResourceModuleData& data) {
     if (known.second->delays != nullptr) known.second->delays->forget(data.module);
     if (known.second->races != nullptr) known.second->races->forget(data.module);
   }
-}
-
-// Reads the code of a kernel, and of the module's other functions, which it may call.
-void Tracer::read_code(CUmodule handle, Context* context, const Module& module, const std::string& kernel) {
-  if (context->races->knows(handle, kernel)) return;
-  if (module.compiled != nullptr) {
-    const auto known = module.compiled->kernels.find(kernel);
-    const CompiledKernel none;
-    context->races->read_compiled(
-        handle, kernel, known != module.compiled->kernels.end() ? known->second : none, module.architecture);
-    return;
-  }
-  std::vector<PlacedCode> codes;
-  const auto place = [&](const std::string& name, const std::string& code) {
-    uint64_t pc = 0, size = 0;
-    if (functions_.function_pc(handle, name.c_str(), &pc, &size) == SANITIZER_SUCCESS && size != 0)
-      codes.push_back({pc, code});  // its own functions follow
-  };
-  const auto own = module.codes.find(kernel);
-  if (own != module.codes.end()) place(kernel, own->second);
-  for (const auto& [name, code] : module.codes)
-    if (codes.size() < WS_RACE_FUNCTIONS && module.kernels.count(name) == 0) place(name, code);
-  context->races->read(handle, kernel, std::move(codes), module.architecture);
 }
 
 // Sends the device the addresses of the points in a kernel and in other functions.
@@ -454,7 +400,8 @@ bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std:
   if (context == nullptr) return false;
   const uint64_t pc = place_functions(data.module, module, name);
   if (request_.mode == WS_DELAY) place_points(data.module, context, module, name);
-  const uint32_t slot = module->compiled != nullptr ? data.gridId % kLaunches : context->next++ % kLaunches;
+  // A graph's kernels have the same grids in each of its launches, which take turns.
+  const uint32_t slot = (request_.mode == WS_CHECK ? data.gridId : context->next++) % kLaunches;
   const Sanitizer_StreamHandle stream = graph != 0 ? data.hApiStream : data.hStream;
   WsLaunch launch = {};
   SanitizerResult result = fill(data, pc, index, graph, stream, context, &launch);

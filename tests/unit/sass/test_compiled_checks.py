@@ -189,6 +189,19 @@ def test_sites_of_functions_come_before_those_of_each_kernel(checks: str) -> Non
     assert [site.text for site in found.kernels["other"]][2] == "st.global.u32 [%rd2], 1"
 
 
+def test_only_chosen_kernels_get_checks(checks: str) -> None:
+    waiting = "$a:\nld.volatile.global.u32 %r1, [%rd1];\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra $a;"
+    module = kernel("st.global.u32 [%rd1], 1;") + kernel(waiting).replace(HEADER, "").replace(
+        " k(", " other("
+    )
+    found = instrumented(module, checks, lambda name: name == "k")
+    assert list(found.kernels) == ["k"]
+    assert "call ws_" not in found.ptx[found.ptx.index(".entry other(") :]
+    for chosen in ("other", "none"):
+        with pytest.raises(UnsuitableModuleError):
+            instrumented(module, checks, lambda name, chosen=chosen: name == chosen)
+
+
 def test_a_barrier_is_announced_before_and_behind_and_an_arrival_is_noted(checks: str) -> None:
     found = made("bar.sync 3, 64;\nbar.arrive 2, 64;", checks)
     assert [(name, values["1"]) for name, values in calls(found)] == [

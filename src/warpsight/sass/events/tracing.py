@@ -141,7 +141,9 @@ def trace(program: Sequence[str], selection: TraceSelection, out: Path) -> Trace
             variables = {}
         with ExitStack() as running:
             if interface is not None and selection.check and selection.compiled:
-                lines += running.enter_context(serving(shipped_ptx("compiled_checks"), found))
+                lines += running.enter_context(
+                    serving(shipped_ptx("compiled_checks"), found, selection.kernels)
+                )
             code = run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines), **variables})
         return TracedRun(code, keep_files(Path(temporary), out), tuple(program))
 

@@ -16,8 +16,10 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 
+from warpsight.device_code.demangle import demangle
 from warpsight.device_code.disassembly import find_tool
 from warpsight.device_code.fatbin import FatbinError, ptx_for
 from warpsight.machine import nvml
@@ -35,12 +37,13 @@ _TARGET = re.compile(r"^\.target\s+sm_(\d+)([af]?)", re.MULTILINE)
 
 
 @contextmanager
-def serving(checks: Path, architectures: Sequence[int]) -> Iterator[list[str]]:
-    """Serve while a program runs; yields the lines of a request that name the server, none where it cannot work.
+def serving(checks: Path, architectures: Sequence[int], kernels: Sequence[str] = ()) -> Iterator[list[str]]:
+    """Serve while a program runs; yields the request's lines that name the server, none if it cannot work here.
 
     Args:
-        checks: device code that the checks call.
-        architectures: of the machine's GPUs, as in `sm_90`; code is made for one.
+        checks: Device code that the checks call.
+        architectures: Those of the machine's GPUs, 90 for sm_90; the server works only if they are the same.
+        kernels: Patterns of the kernels to check, mangled or demangled; all if there are none.
     """
     tool = find_tool("ptxas")
     if tool is None or len(set(architectures)) != 1 or not _loads_code_of(tool):
@@ -49,7 +52,7 @@ def serving(checks: Path, architectures: Sequence[int]) -> Iterator[list[str]]:
     with tempfile.TemporaryDirectory(prefix="warpsight-compile-") as folder:
         path = f"{folder}/socket"
         try:
-            server = _Server(path, _Compiler(tool, checks.read_text(), architectures[0]))
+            server = _Server(path, _Compiler(tool, checks.read_text(), architectures[0], kernels))
         except OSError:  # the folder for temporary files has a name that is too long for a socket
             yield []
             return
@@ -79,22 +82,34 @@ def _loads_code_of(tool: Path | str) -> bool:
 class _Compiler:
     """Makes code with checks for one architecture."""
 
-    def __init__(self, tool: Path | str, checks: str, architecture: int) -> None:
+    def __init__(self, tool: Path | str, checks: str, architecture: int, kernels: Sequence[str]) -> None:
         self._tool = str(tool)
         self._checks = checks
         self._architecture = architecture
+        self._kernels = kernels
 
     def compiled(self, image: bytes, number: int) -> tuple[bytes, str, str] | None:
         """Code, facts and sites of a module, which it bears the number of; None if it stays as it is."""
         try:
             ptx = ptx_for(image, self._architecture)
-            made = instrumented(ptx, self._checks) if ptx is not None and len(ptx) <= _LARGEST_PTX else None
+            made = (
+                instrumented(ptx, self._checks, self._wanted)
+                if ptx is not None and len(ptx) <= _LARGEST_PTX
+                else None
+            )
         except (FatbinError, UnsuitableModuleError):
             return None
         if made is None:
             return None
         code = self._assembled(made, number)
         return None if code is None else (code, _facts(made), _sites(made))
+
+    def _wanted(self, kernel: str) -> bool:
+        """Whether a kernel is chosen: by its name, mangled or not, as the library does it."""
+        names = (kernel, demangle(kernel))
+        return not self._kernels or any(
+            fnmatchcase(name, pattern) for pattern in self._kernels for name in names
+        )
 
     def _assembled(self, made: Instrumented, number: int) -> bytes | None:
         ptx = f"{made.ptx}\n.visible .global .align 4 .u32 ws_module_{number};\n"

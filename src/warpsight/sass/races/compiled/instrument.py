@@ -12,7 +12,7 @@ Accesses have numbers, their sites: those of functions come first, then those of
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from warpsight.sass.races.compiled.instructions import (
@@ -70,12 +70,13 @@ class Instrumented:
     bounded: bool
 
 
-def instrumented(ptx: str, checks: str) -> Instrumented:
+def instrumented(ptx: str, checks: str, wanted: Callable[[str], bool] = lambda _: True) -> Instrumented:
     """Add the checks to a module.
 
     Args:
-        ptx: of the module.
-        checks: what they call (native/sanitizer/compiled_checks.ptx).
+        ptx: The module's PTX.
+        checks: What they call (native/sanitizer/compiled_checks.ptx).
+        wanted: Whether a kernel gets checks, by its mangled name. Functions that kernels may call always do.
 
     Raises:
         UnsuitableModuleError: when the module has an instruction whose effect on memory is not known here, a loop that may wait
@@ -83,8 +84,9 @@ def instrumented(ptx: str, checks: str) -> Instrumented:
     """
     plain = without_comments(ptx)
     functions = _functions(plain)
+    functions = [function for function in functions if not function.kernel or wanted(function.name)]
     if not any(function.kernel for function in functions):
-        raise UnsuitableModuleError("no kernels")
+        raise UnsuitableModuleError("no kernels to check")
     if ".address_size 32" in plain:
         raise UnsuitableModuleError(".address_size 32")
     if _waits(functions):
