@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import zstandard
 from warpsight.device_code.disassembly import find_tool
 from warpsight.device_code.fatbin import FatbinError, entries, ptx_for
 from warpsight.sass.events.tracing import shipped_ptx
+from warpsight.sass.races.compiled import compiler
 from warpsight.sass.races.compiled.instructions import (
     ACQUIRES,
     ATOMIC,
@@ -296,6 +298,40 @@ membar.gl;"""
     done = subprocess.run([tool, "-arch=sm_90", source, "-o", tmp_path / "module.cubin"], capture_output=True, text=True,
                           check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+class _Driver:
+    """NVML as far as it says which CUDA the driver is for."""
+
+    def __init__(self, version: int) -> None:
+        self.nvmlSystemGetCudaDriverVersion_v2 = lambda: version
+
+
+@pytest.mark.parametrize(
+    ("driver", "release", "served"),
+    [(13000, "13.0", True), (13010, "12.9", True), (13000, "13.2", True), (12080, "13.0", False)],
+)
+def test_code_that_the_driver_would_refuse_is_not_offered(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, driver: int, release: str, served: bool
+) -> None:
+    """The program would fail where it loads a module."""
+    tool = tmp_path / "ptxas"
+    tool.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V{release}.88'\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(compiler, "find_tool", lambda _: tool)
+    monkeypatch.setattr(compiler.nvml, "session", lambda: nullcontext(_Driver(driver)))
+    monkeypatch.setattr(compiler.nvml, "ask", lambda _, function: function())
+    with compiler.serving(shipped_ptx("compiled_checks"), [90]) as lines:
+        assert bool(lines) == served
+
+
+def test_two_kinds_of_gpus_are_left_to_patches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "find_tool", lambda _: Path("ptxas"))
+    monkeypatch.setattr(compiler, "_loads_code_of", lambda _: True)
+    with compiler.serving(shipped_ptx("compiled_checks"), [90]) as lines:
+        assert lines
+    with compiler.serving(shipped_ptx("compiled_checks"), [80, 90]) as lines:
+        assert lines == []
 
 
 def _entry(kind: int, architecture: int, stored: bytes, *, flags: int = 0, whole: int = 0) -> bytes:
