@@ -97,7 +97,7 @@ DEVICE bool come(WsMe* me, void* userdata, Facts facts) {
   if (!place(me, userdata) || !begin(me)) return false;
   me->facts = facts.of(me->race);
   if ((me->facts & kFences) != 0) pass_fences(*me);
-  return me->warp->epoch < WS_LARGEST_EPOCH;
+  return from_first(*me, me->warp->epoch) < WS_LARGEST_EPOCH;
 }
 
 // What lies in an mbarrier of this block.
@@ -141,7 +141,7 @@ extern "C" __device__ __noinline__ int ws_check_slowly(void* userdata, u32 facts
   WsMe me;
   if (!place(&me, userdata) || !begin(&me)) return 0;
   me.facts = facts;
-  if (load(&me.warp->epoch) >= WS_LARGEST_EPOCH) return 0;
+  if (from_first(me, load(&me.warp->epoch)) >= WS_LARGEST_EPOCH) return 0;
   const u32 lane = this_lane();
   u32 bytes = 0, comes = 1;
   if (what >> 16 < 4 && count == 0) comes = parts_of(me, lane, address, what >> 16, &bytes);

@@ -17,12 +17,12 @@ uint32_t shift_of(uint64_t places) { return 32u - static_cast<uint32_t>(__builti
 
 }  // namespace
 
-// Zeroed memory of the device.
+// Memory of the device, zeroed in the order of a stream.
 template <class Item>
-SanitizerResult RaceChecks::allocate(Item** memory, uint64_t count) {
+SanitizerResult RaceChecks::allocate(Item** memory, uint64_t count, Sanitizer_StreamHandle stream) {
   void* made = nullptr;
   SanitizerResult result = functions_.alloc(context_, &made, count * sizeof(Item));
-  if (result == SANITIZER_SUCCESS) result = functions_.memset(made, 0, count * sizeof(Item), nullptr);
+  if (result == SANITIZER_SUCCESS) result = functions_.memset(made, 0, count * sizeof(Item), stream);
   if (result == SANITIZER_SUCCESS) *memory = static_cast<Item*>(made);
   return result;
 }
@@ -30,15 +30,15 @@ SanitizerResult RaceChecks::allocate(Item** memory, uint64_t count) {
 SanitizerResult RaceChecks::start(uint64_t bytes) {
   uint64_t pages = kFewestPages;
   while (2 * pages * kPageEntries * sizeof(uint64_t) <= bytes + bytes / 8) pages *= 2;
-  SanitizerResult result = allocate(&shared_.shadow, pages * kPageEntries);
+  SanitizerResult result = allocate(&shared_.shadow, pages * kPageEntries, nullptr);
   while (result != SANITIZER_SUCCESS && pages > kFewestPages) {
     pages /= 2;
-    result = allocate(&shared_.shadow, pages * kPageEntries);
+    result = allocate(&shared_.shadow, pages * kPageEntries, nullptr);
   }
   pages_ = pages;
   shared_.page_shift = shift_of(pages);
   const auto also = [&](auto** memory, uint64_t count) {
-    if (result == SANITIZER_SUCCESS) result = allocate(memory, count);
+    if (result == SANITIZER_SUCCESS) result = allocate(memory, count, nullptr);
   };
   also(&shared_.pages, pages);
   also(&shared_.block_shadow, kBlockEntries);
@@ -93,7 +93,7 @@ SanitizerResult RaceChecks::upload(Kernel* kernel, Sanitizer_StreamHandle stream
   const uint64_t words = kernel->facts.words.size(), sites = WS_SITES;
   SanitizerResult result = SANITIZER_SUCCESS;
   if (kernel->device == nullptr) {
-    result = allocate(&kernel->device, words + 2 * sites);
+    result = allocate(&kernel->device, words + 2 * sites, stream);
     kernel->site_pcs.resize(sites, 0);
     kernel->facts.site_facts.resize(sites, 0);
   }

@@ -54,7 +54,7 @@ class RaceChecks {
     std::set<Sanitizer_StreamHandle> streams;  // where they were copied before what follows
   };
   template <class Item>
-  SanitizerResult allocate(Item** memory, uint64_t count);
+  SanitizerResult allocate(Item** memory, uint64_t count, Sanitizer_StreamHandle stream);
   SanitizerResult upload(Kernel* kernel, Sanitizer_StreamHandle stream);
   SanitizerResult advance(const Sanitizer_LaunchData& data, Sanitizer_StreamHandle stream, WsRace* race);
 

@@ -29,6 +29,8 @@ struct WsMe {
 };
 
 #ifdef __CUDACC__
+// The first lane's value. What lanes find in memory may differ: other lanes of the warp, which did not come
+// together with them, change it meanwhile. Lanes that decide by it whether to meet have to decide alike.
 WS_HERE u32 from_first(const WsMe& me, u32 value) {
   return __shfl_sync(me.lanes, value, __ffs(me.lanes) - 1);
 }
@@ -101,7 +103,7 @@ WS_HERE bool begin(WsMe* me) {
   }
   me->warp = slot_of(race, me->block)->warps + me->warp_of_block;
   const u32 stamp = stamp_of(race, me->index);
-  if (me->warp->stamp == stamp) return true;
+  if (from_first(*me, me->warp->stamp) == stamp) return true;
   WsRow* row = row_of(race, me->index);
   const u32 used = from_first(*me, load(&row->tag));
   if (used == race->tag) {  // a later block has its state
@@ -191,8 +193,8 @@ WS_HERE void pass_fences(const WsMe& me) {
     release(me, releases > 1);
     ends = true;
   }
-  const bool far = acquires > 1 && warp->known[WS_FOUND_DEVICE] > warp->known[WS_KNOWN_DEVICE];
-  meet(me);
+  const bool found = acquires > 1 && warp->known[WS_FOUND_DEVICE] > warp->known[WS_KNOWN_DEVICE];
+  const bool far = from_first(me, found) != 0;
   if (me.rank == 0 && far) warp->known[WS_KNOWN_DEVICE] = warp->known[WS_FOUND_DEVICE];
   if (far) acquired(me);
   if (WS_PROXY_FENCE(me.facts) != 0 && me.rank == 0) {

@@ -65,6 +65,8 @@ class Tracer {
     const SanitizerFunctions& functions;
     const CUcontext context;
   };
+  // Words of a context's counters, and how many launches it has descriptions for: more than can be in flight.
+  static constexpr uint32_t kHead = 0, kTailSeen = 16, kFirstCounter = 32, kLaunches = 1 << 14;
   // A context with patched modules.
   struct Context {
     Context(const SanitizerFunctions& functions, CUcontext handle) : memory(functions, handle) {}
@@ -102,6 +104,7 @@ class Tracer {
   Context* context_of(CUcontext handle);
   bool add_patches(CUcontext handle);
   bool allocate(CUcontext handle, Context* context);
+  SanitizerResult finish(void* memory);
   bool patch(CUmodule handle);
   uint64_t place_functions(CUmodule handle, Module* module, const std::string& kernel);
   bool take_checks(const Sanitizer_ResourceModuleData& data, Module* module);

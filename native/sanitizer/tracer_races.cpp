@@ -15,8 +15,9 @@ bool Tracer::take_checks(const Sanitizer_ResourceModuleData& data, Module* modul
     file_.lose("modules with compiled checks that could not be prepared were not looked at", 1);
     return true;
   }
-  const SanitizerResult result = functions_.copy_to_device(reinterpret_cast<void*>(variable),
-                                                           &context->places, sizeof context->places, nullptr);
+  SanitizerResult result = functions_.copy_to_device(reinterpret_cast<void*>(variable), &context->places,
+                                                     sizeof context->places, nullptr);
+  if (result == SANITIZER_SUCCESS) result = finish(reinterpret_cast<void*>(variable));
   if (result != SANITIZER_SUCCESS) trouble("a module with compiled checks cannot be prepared", result);
   module->compiled = found;
   module->number = modules_seen_++;

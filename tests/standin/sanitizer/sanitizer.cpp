@@ -11,12 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -62,6 +64,19 @@ constexpr uint32_t kModuleLoadData = 19, kModuleLoaded = 9, kLaunchBegin = 1, kC
 Callback g_callback = nullptr;
 const WsLaunch* g_userdata = nullptr;  // of the launch that begins
 int g_patched = 0;
+
+std::vector<std::function<void()>> g_later;  // what the NULL stream has still to do
+
+void do_later() {
+  for (const auto& one : g_later) one();
+  g_later.clear();
+}
+
+int copy_later(void* to, const void* from, size_t size) {
+  const std::string text(static_cast<const char*>(from), size);
+  g_later.push_back([=] { memcpy(to, text.data(), size); });
+  return kSuccess;
+}
 
 bool asked(const char* what) {
   const char* text = getenv("STANDIN");
@@ -172,22 +187,32 @@ EXPORT int sanitizerGetFunctionPcAndSize(void*, const char*, uint64_t* pc, uint6
 EXPORT int sanitizerAlloc(void*, void** memory, size_t size) {
   constexpr size_t kShadow = 64 << 20;  // more than this at once is a shadow
   *memory = asked("refuse_shadow") && size >= kShadow ? nullptr : calloc(1, size);
+  if (*memory != nullptr) memset(*memory, 0xa5, std::min<size_t>(size, 1 << 20));  // of another program
   return *memory != nullptr ? kSuccess : kMemory;
 }
 EXPORT int sanitizerAllocHost(void*, void** memory, size_t size) {
   *memory = asked("refuse_memory") ? nullptr : calloc(1, size);
   return *memory != nullptr ? kSuccess : kMemory;
 }
-EXPORT int sanitizerMemset(void* memory, int value, size_t size, void*) {
-  memset(memory, value, size);
+// In the NULL stream it happens later than this call, and later than what other streams do, until the program
+// waits for that stream by a copy to the host.
+EXPORT int sanitizerMemset(void* memory, int value, size_t size, void* stream) {
+  if (stream == nullptr)
+    g_later.push_back([=] { memset(memory, value, size); });
+  else
+    memset(memory, value, size);
   return kSuccess;
 }
-EXPORT int sanitizerMemcpyHostToDeviceAsync(void* to, void* from, size_t size, void*) {
+EXPORT int sanitizerMemcpyHostToDeviceAsync(void* to, void* from, size_t size, void* stream) {
+  if (stream == nullptr) return copy_later(to, from, size);
   memcpy(to, from, size);
   return kSuccess;
 }
-EXPORT int sanitizerMemcpyDeviceToHost(void* to, void* from, size_t size, void*) {
-  if (asked("refuse_copies")) return kInvalid;
+EXPORT int sanitizerMemcpyDeviceToHost(void* to, void* from, size_t size, void* stream) {
+  if (stream == nullptr)
+    do_later();
+  else if (asked("refuse_copies"))
+    return kInvalid;
   memcpy(to, from, size);
   return kSuccess;
 }
@@ -245,6 +270,7 @@ void launch(const std::string& kernel, int threads, uint64_t records) {
   LaunchData data = {};
   data.context = &g_patched;
   data.module = &g_userdata;
+  data.stream = data.stream_handle = data.api_stream = data.api_stream_handle = &g_later;
   data.name = kernel.c_str();
   for (auto* size : {data.grid, data.block, data.cluster}) size[0] = size[1] = size[2] = 1;
   data.block[0] = 32 * static_cast<uint32_t>(threads);

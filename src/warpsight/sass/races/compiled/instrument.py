@@ -140,7 +140,8 @@ def _functions(plain: str) -> list[_Function]:
 def _waits(functions: Sequence[_Function]) -> bool:
     """Whether a loop may wait for other threads: it reads what they may change meanwhile, itself or in a function it calls.
 
-    With checks, a scan of CUB whose blocks wait for those before them did not end on an H200; with patches it does.
+    With checks, a scan of CUB whose blocks wait for those before them did not end on an H200: one block stayed in its loop though
+    all those before it had ended. With patches it does.
     """
     calls = False
     called = False
