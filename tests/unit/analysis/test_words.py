@@ -19,6 +19,8 @@ UNITS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9, "B": 1, "KiB": 2**10, "
         (words.counted, (1, "kernel has", "kernels have"), "1 kernel has"),
         (words.counted, (0, "kernel has", "kernels have"), "0 kernels have"),
         (words.counted, (1_234, "kernel has", "kernels have"), "1,234 kernels have"),
+        (words.counted, (1, "slice"), "1 slice"),
+        (words.counted, (2_000, "slice"), "2,000 slices"),
         (words.duration, (45_600,), "45.6 µs"),
         (words.duration, (12_340_000,), "12.3 ms"),
         (words.duration, (2.314e9,), "2.31 s"),
