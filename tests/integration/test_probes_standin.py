@@ -18,7 +18,7 @@ from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.events.tracing import TraceSelection
 from warpsight.sass.probes.definition import Probe, translated
 from warpsight.sass.probes.results import Results, results
-from warpsight.sass.probes.running import ProbeLimits, request
+from warpsight.sass.probes.running import request
 
 __all__ = ["programs"]
 
@@ -35,7 +35,7 @@ def counts(event: ws.probes.Event) -> None:
 
 def _run(
     programs: Programs, folder: Path, *steps: str, probe: Probe = counts, selection: TraceSelection = TraceSelection(),
-    limits: ProbeLimits = ProbeLimits(), **variables: str,
+    map_mib: int = 1024, **variables: str,
 ) -> tuple[Results, str]:  # fmt: skip
     lines = request(
         translated([probe]),
@@ -43,7 +43,7 @@ def _run(
         folder / "events",
         programs.folder / "libsanitizer-public.so",
         [Path("/p")],
-        limits,
+        map_mib,
     )
     written = [
         step.replace("load", f"load:{programs.cubin}").replace(":K:", f":{programs.kernel}:")
@@ -79,7 +79,7 @@ def test_memory_is_used_again_and_zeroed_once_the_program_has_waited(
     programs: Programs, tmp_path: Path
 ) -> None:
     steps = ["load", *["launch:K:2:3", "sync"] * 50]
-    found, _ = _run(programs, tmp_path, *steps, limits=ProbeLimits(1))
+    found, _ = _run(programs, tmp_path, *steps, map_mib=1)
     assert found["of_warp"]["value"].to_pylist() == [3] * 100
 
 
@@ -91,7 +91,7 @@ def test_launches_beyond_the_memory_are_counted_and_told(programs: Programs, tmp
         of_warp.add(0, 1)
         large.add(0, 1)
 
-    found, _ = _run(programs, tmp_path, "load", *["launch:K:1:1"] * 5, probe=one, limits=ProbeLimits(1))
+    found, _ = _run(programs, tmp_path, "load", *["launch:K:1:1"] * 5, probe=one, map_mib=1)
     assert found.launches == 1  # its 512 KiB and a bit are a piece of 1 MiB
     assert [note for note in found.notes if "--map-mib" in note and note.endswith("(4)")]
 

@@ -28,8 +28,7 @@ def top(
 ) -> Iterator[TopSnapshot]:
     """Watch a running recording: rates, GPU utilization, kernels, stacks, counters and loss, refreshed repeatedly.
 
-    `next(ws.top("run.warp"))` takes one snapshot. The iteration ends with the recording, after a last snapshot. Only what the
-    recording has written is read, and nothing disturbs it.
+    `next(ws.top("run.warp"))` takes one snapshot. The iteration ends with the recording, after a last snapshot.
 
     Args:
         recording: The folder, or the process id of a recorded process or its launcher; by default the newest running one here.

@@ -12,8 +12,7 @@ from warpsight.machine.pci import numa_node
 def devices() -> list[Device]:
     """List CUDA devices, then those of other vendors, then OpenCL devices that are not the same hardware.
 
-    Rows of NVML (every GPU) and the CUDA driver (those this process may use, in more detail) are joined by UUID. An OpenCL device
-    is the same hardware if its UUID or PCI address agrees, or if it has neither and its vendor's GPUs are known already.
+    An OpenCL device is the same hardware if its UUID or PCI address agrees, or if it has neither and its vendor's GPUs are known.
     """
     found = _cuda_devices()
     found += other_devices.devices(len(found))
@@ -48,6 +47,7 @@ def _vendor_known(one: opencl.OpenclDevice, found: list[Device]) -> bool:
 
 
 def _cuda_devices() -> list[Device]:
+    """Every GPU as NVML knows it, joined by UUID with what the driver says of those that this process may use."""
     by_uuid = {d.uuid: d for d in cuda_driver.devices()}
     version = cuda_driver.version()
     runtime = f"CUDA {version[0]}.{version[1]}" if version else None

@@ -40,7 +40,6 @@ def probe(
     from warpsight.errors import WarpsightError
     from warpsight.sass.probes.definition import Probe
     from warpsight.sass.probes.files import ProbeFile, find
-    from warpsight.sass.probes.running import ProbeLimits
 
     if isinstance(probes, (str, Path)):
         opened = ProbeFile.open(find(str(probes)), constants)
@@ -51,4 +50,4 @@ def probe(
     out = Path(output) if output is not None else Path(f"{Path(target[0]).stem}.probes")
     if out.exists():
         raise WarpsightError(f"{out} exists already")
-    return opened.of_program(target, out, selection, ProbeLimits(map_mib))
+    return opened.of_program(target, out, selection, map_mib)

@@ -113,3 +113,14 @@ def test_a_call_that_had_not_returned_ends_with_the_last_work_or_call(called, bu
     later = build(api=[call_row(5, None, 1, 0), call_row(100, 20, 1, 0)], kernel=[kernel(3, 90)])
     assert calls.load(later, api=True).end.tolist() == [120, 120]
     assert calls.load(later).unreturned.tolist() == []
+
+
+def test_calls_of_more_functions_than_sixteen_bits_number_keep_their_own(build):
+    """A tracer of the user's own functions names each; half of 65,536 is where a signed number of 16 bits ends."""
+    count = (1 << 15) + 2
+    rows = [
+        {"start": n, "duration": 1, "function": f"f{n}", "thread": 1, "process": 0, "correlation": n}
+        for n in range(count)
+    ]
+    found = calls.load(build(api=rows), api=True)
+    assert [found.functions[number] for number in found.function.tolist()] == [f"f{n}" for n in range(count)]

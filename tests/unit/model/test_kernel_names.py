@@ -133,3 +133,9 @@ def test_a_column_has_the_functions_name_and_is_cut_once(name, room, text):
         text[:20],
         text[-6:],
     )
+
+
+def test_template_arguments_are_split_at_commas_with_or_without_blanks_after_them() -> None:
+    name = f"pack<{'a' * 30},{'b' * 30}, {'c' * 30}>::run"
+    assert short(name, 72) == f"pack<{'a' * 30}, {'b' * 30}, …>"
+    assert short("ns::pack<x::A,y::B>::run", 20) == "ns::pack<A, B>::run"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from warpsight._display import Shown
+from warpsight.analysis.base import words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,7 +94,7 @@ class Result(Shown):
         """The names of the tables; :func:`print` shows their rows."""
         held = ", ".join(f"{name} ({len(table):,})" for name, table in self.tables.items())
         count = len(self.findings)
-        return f"<Result: {held or 'no tables'}; {count} finding{'' if count == 1 else 's'}>"
+        return f"<Result: {held or 'no tables'}; {words.counted(count, 'finding')}>"
 
 
 def units(table: pa.Table) -> dict[str, str]:

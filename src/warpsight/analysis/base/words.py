@@ -34,9 +34,9 @@ def percent(share: float) -> str:
     return "more than 99%" if text == "100%" and share < 1 else text
 
 
-def counted(count: int, one: str, several: str) -> str:
+def counted(count: int, one: str, several: str = "") -> str:
     """A count with its noun: 1 kernel, 1,234 kernels; or with a verb: `counted(n, "copy has", "copies have")`."""
-    return f"{count:,} {one if count == 1 else several}"
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def times(count: int) -> str:

@@ -159,21 +159,16 @@ class Events:
         rows = np.flatnonzero(each & (self.size <= 4))
         found[rows, :, 0] = _half(words, start[rows, None], ranks[rows])
         rows = np.flatnonzero(each & (self.size > 4) & (self.size <= 8))
-        found[rows, :, 0] = _read(words, start[rows, None] + ranks[rows])
+        found[rows, :, 0] = registers.units(words, start[rows, None] + ranks[rows])
         rows = np.flatnonzero(each & (self.size > 8))
         for half in (0, 1):
-            found[rows, :, half] = _read(words, start[rows, None] + 2 * ranks[rows] + half)
+            found[rows, :, half] = registers.units(words, start[rows, None] + 2 * ranks[rows] + half)
         found[~self.active] = 0
         return found
 
 
-def _read(words: Array, at: Array) -> Array:
-    """Words at some positions; inactive lanes may ask for positions after the last record."""
-    return words[np.minimum(at, len(words) - 1)]
-
-
 def _half(words: Array, start: Array, ranks: Array) -> Array:
-    return np.asarray(_read(words, start + ranks // 2) >> (ranks % 2 * 32).astype(np.uint64) & _LOW)
+    return np.asarray(registers.units(words, start + ranks // 2) >> (ranks % 2 * 32).astype(np.uint64) & _LOW)
 
 
 def _affine(words: Array, start: Array, ranks: Array) -> Array:
@@ -188,7 +183,7 @@ def _offsets(words: Array, start: Array, ranks: Array) -> Array:
 
 
 def _listed(words: Array, start: Array, ranks: Array) -> Array:
-    return _read(words, start[:, None] + ranks)
+    return registers.units(words, start[:, None] + ranks)
 
 
 def _operand_words(encoding: Array, lanes: Array) -> Array:

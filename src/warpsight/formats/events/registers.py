@@ -89,30 +89,32 @@ def values(words: Array, offset: Array, encodings: Array, size: Array, guard: Ar
     return RegisterValues(record, slot, found)
 
 
-def _at(halves: Array, place: Array) -> Array:
+def units(stored: Array, place: Array) -> Array:
     """Units at some positions; inactive lanes may ask for positions after the last record."""
-    return halves[np.minimum(place, len(halves) - 1)]
+    return stored[np.minimum(place, len(stored) - 1)]
 
 
 def _one(halves: Array, first: Array, ranks: Array) -> Array:
-    return np.repeat(_at(halves, first)[:, None], 32, axis=1)
+    return np.repeat(units(halves, first)[:, None], 32, axis=1)
 
 
 def _affine(halves: Array, first: Array, ranks: Array) -> Array:
-    return np.asarray(_at(halves, first)[:, None] + _at(halves, first + 1)[:, None] * ranks.astype(np.uint32))
+    return np.asarray(
+        units(halves, first)[:, None] + units(halves, first + 1)[:, None] * ranks.astype(np.uint32)
+    )
 
 
 def _add(halves: Array, first: Array, ranks: Array) -> Array:
     found = _one(halves, first, ranks)
     for bit in range(5):
-        found += np.where(_BITS[bit], _at(halves, first + 1 + bit)[:, None], np.uint32(0))
+        found += np.where(_BITS[bit], units(halves, first + 1 + bit)[:, None], np.uint32(0))
     return found
 
 
 def _xor(halves: Array, first: Array, ranks: Array) -> Array:
     found = _one(halves, first, ranks)
     for bit in range(5):
-        found ^= np.where(_BITS[bit], _at(halves, first + 1 + bit)[:, None], np.uint32(0))
+        found ^= np.where(_BITS[bit], units(halves, first + 1 + bit)[:, None], np.uint32(0))
     return found
 
 
@@ -120,15 +122,15 @@ def _few(planes: int) -> Callable[[Array, Array, Array], Array]:
     def rule(halves: Array, first: Array, ranks: Array) -> Array:
         number = np.zeros((len(first), 32), np.int64)
         for plane in range(planes):
-            bits = _at(halves, first + (1 << planes) + plane)
+            bits = units(halves, first + (1 << planes) + plane)
             number |= (bits[:, None] >> _LANES & 1).astype(np.int64) << plane
-        return _at(halves, first[:, None] + number)
+        return units(halves, first[:, None] + number)
 
     return rule
 
 
 def _each(halves: Array, first: Array, ranks: Array) -> Array:
-    return _at(halves, first[:, None] + ranks)
+    return units(halves, first[:, None] + ranks)
 
 
 _RULES: dict[int, Any] = {

@@ -9,7 +9,7 @@ device       int16? -   device id (table device)
 context      int32  -   context id, unique within the process
 stream       int64  -   stream or queue id, unique within the context
 correlation  int64? id  joins the launch or api row, together with process
-process      int32  -   process id in the trace (table process)
+process      int32  -   process id in the trace
 """
 
 TABLES = tables(
@@ -39,7 +39,7 @@ memcpy[start] One copy on the device's copy engines or by kernel.
   source_device      int16? - device id of a peer copy
   destination_device int16? - device id of a peer copy
   @where
-  stack        int32? -   host stack of the call
+  stack        int32? -   host stack (table stack)
   graph        int32? -   graph id
   graph_node   int64? id  graph node id
   source_address      uint64? - address read, if the source has it
@@ -53,7 +53,7 @@ memset[start] One fill.
   memory_kind  string -   as in memcpy
   asynchronous bool   -   issued by an asynchronous call
   @where
-  stack        int32? -   host stack of the call
+  stack        int32? -   host stack (table stack)
   graph        int32? -   graph id
   graph_node   int64? id  graph node id
   address      uint64? -  address written, if the source has it

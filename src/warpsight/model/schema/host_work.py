@@ -11,7 +11,7 @@ function     word   -   function called, as the API spells it
 thread       int32  -   OS thread id
 correlation  int64? id  joins kernel, memcpy, … together with process
 process      int32  -   process id in the trace
-stack        int32? -   host stack of the call (table stack)
+stack        int32? -   host stack (table stack)
 result       int32? -   return code
 """
 
@@ -40,7 +40,7 @@ marker[start] A range or instant the program announced (NVTX, annotate, framewor
   payload      float64? - numeric payload
   depth        int32? -   nesting depth of push/pop ranges, from 0
   source       word   -   nvtx, annotate, framework, roctx, profiler (cudaProfilerStart and Stop), openacc, openmp
-  stack        int32? -   host stack
+  stack        int32? -   host stack (table stack)
   attributes   text?   -  JSON object
   thread       int32  -   OS thread id
   process      int32  -   process id in the trace
@@ -52,7 +52,7 @@ op[start] A framework operator (torch, imported CPU ops).
   sequence     int64? -   autograd sequence number
   correlation  int64? id  the operator's own id if the source has it; joins flow
   shapes       text?   -  JSON list of input shapes
-  stack        int32? -   host stack
+  stack        int32? -   host stack (table stack)
   attributes   text?   -  JSON object
   thread       int32  -   OS thread id
   process      int32  -   process id in the trace
@@ -65,7 +65,7 @@ memory[time] An allocation, free or pool operation.
   kind         word   -   memory kind as in memcpy, or reported
   device       int16? -   device id
   context      int32? -   context id
-  stream       int64? -   stream id
+  stream       int64? -   stream or queue id
   correlation  int64? id  joins api
   pool         uint64? -  pool address
   pool_size    int64? B   reserved by the pool
@@ -73,7 +73,7 @@ memory[time] An allocation, free or pool operation.
   allocator    text?   -  family that frees what it allocated: CUDA, OpenCL, HIP, caching allocator, the user's name
   tag          text?   -  user's tag
   category     text?   -  parameter, gradient, activation, temporary, cached
-  stack        int32? -   host stack
+  stack        int32? -   host stack (table stack)
   thread       int32? -   OS thread id
   process      int32  -   process id in the trace
 
@@ -99,7 +99,7 @@ user_event[start] An event the program emitted itself (ws.emit, ws.mark).
   duration     int64  ns  0 for a mark
   name         text   -   name
   kind         text   -   the user's kind
-  stack        int32? -   host stack
+  stack        int32? -   host stack (table stack)
   attributes   text?   -  JSON object
   thread       int32  -   OS thread id
   process      int32  -   process id in the trace
@@ -118,7 +118,7 @@ build[start] A program or module was built at run time (OpenCL).
   options      text?   -  build options
   result       int32? -   return code
   device       int16? -   device id
-  stack        int32? -   host stack
+  stack        int32? -   host stack (table stack)
   process      int32  -   process id in the trace
 
 flow An explicit dependency between two correlated operations.

@@ -74,7 +74,7 @@ probe_value What a map of a probe holds after a launch.
 pc_sample[start] Samples of warps at one instruction for one reason, taken in one window (table pc_window).
   start        int64  ns  start of the window
   duration     int64  ns  of the window
-  name_id      int32? -   function that holds the instruction, a kernel unless it was not inlined (table name)
+  name_id      int32? -   function with the instruction: a kernel, or one that was not inlined (table name)
   checksum     uint64? -  of the module's image (table module)
   pc           int64  B   offset in the function
   reason       word   -   what the warp waited for: long_scoreboard, barrier, …; selected: it issued
@@ -101,7 +101,7 @@ pc_window[start] A stretch of time in which warps were sampled in one context.
 instruction_count[start] Exact counts of one instruction in one window, over all launches in it (CUPTI's SASS metrics).
   start        int64  ns  start of the window
   duration     int64  ns  of the window
-  name_id      int32? -   function that holds the instruction, a kernel unless it was not inlined (table name)
+  name_id      int32? -   function with the instruction: a kernel, or one that was not inlined (table name)
   checksum     uint64? -  of the module's image (table module)
   pc           int64  B   offset in the function
   metric       word   -   what was counted: smsp__sass_inst_executed, …; other metrics of the instruction are 0

@@ -55,10 +55,10 @@ class ProbeFile:
         program: Sequence[str],
         out: Path,
         selection: TraceSelection | None,
-        limits: running.ProbeLimits,
+        map_mib: int,
     ) -> Results:
         """Run a program with the probes: see :func:`running.run`."""
-        done = running.run(program, self.probes, out, selection, limits)
+        done = running.run(program, self.probes, out, selection, map_mib)
         return self._derived(results([EventTrace(file) for file in done.files], done.code))
 
     def of_trace(self, trace: Path) -> Results:

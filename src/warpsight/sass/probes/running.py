@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from warpsight.formats.events.kinds import KINDS
@@ -20,19 +20,12 @@ PROBE = 4  # actions of a patch (native/sanitizer/event_format.h)
 _RING_MIB = 1  # nothing passes through it
 
 
-@dataclass(frozen=True)
-class ProbeLimits:
-    """Limits of probes: device memory for the maps of pending launches."""
-
-    map_mib: int = 1024
-
-
 def run(
     program: Sequence[str],
     probes: Sequence[Probe],
     out: Path,
     selection: TraceSelection | None = None,
-    limits: ProbeLimits = ProbeLimits(),
+    map_mib: int = 1024,
 ) -> TracedRun:
     """Run a program with probes; the event file `out` holds their maps.
 
@@ -41,7 +34,7 @@ def run(
         probes: the probes, which run together.
         out: the file; if several processes used a GPU, each has its own, with its pid before the suffix.
         selection: kernels (beside those of each probe), launches, blocks, warps, addresses, offsets.
-        limits: memory limits.
+        map_mib: device memory for the maps of pending launches.
 
     Raises:
         UsageError: for unsupported code in a probe, with its file and line.
@@ -56,7 +49,7 @@ def run(
         source = folder / "probes.ptx"
         source.write_text(device_code(made))
         patches = tracing.assemble(folder, tracing.architectures(), source)
-        lines = request(made, selection or TraceSelection(), folder / "events", sanitizer, patches, limits)
+        lines = request(made, selection or TraceSelection(), folder / "events", sanitizer, patches, map_mib)
         code = tracing.run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines)})
         return TracedRun(code, tracing.keep_files(folder, out), tuple(program))
 
@@ -74,7 +67,7 @@ def request(
     file: Path,
     sanitizer: Path,
     patches: Sequence[Path],
-    limits: ProbeLimits,
+    map_mib: int,
 ) -> list[str]:
     """The request to the library: an event trace's, plus the needs of probes (native/sanitizer/request.cpp)."""
     kinds = dict.fromkeys(where.kind for one in probes for where in one.probe.where)
@@ -86,7 +79,7 @@ def request(
     ]
     said = {**chosen.described(), "probes": described(probes)}
     return [
-        *lines, f"description={json.dumps(said)}", f"mode={PROBE}", f"map_bytes={limits.map_mib << 20}",
+        *lines, f"description={json.dumps(said)}", f"mode={PROBE}", f"map_bytes={map_mib << 20}",
         *(f"instruction={number}:{KINDS[number].patch}" for number in kinds),
         *(f"probe={one.probe.kernel}" for one in probes),
         *(f"map={SCOPES[known.per]}:{known.words}{':hidden' * known.hidden}" for known in maps_of(probes)),

@@ -93,6 +93,17 @@ def test_ids_decide_where_both_files_have_them(tmp_path: Path, share: float) -> 
     assert shifted.by_id == 0  # ids of something else: not one call is of the function that the stack names
 
 
+def test_one_program_is_the_same_in_both_files_whatever_its_process_ids(tmp_path: Path) -> None:
+    """A container's processes have other ids inside and outside. With two programs, nothing says which is which."""
+    samples, truth = made(tmp_path / "gpu.warp", Plan(launches=STACKS))
+    outside = np.full(len(samples.pid), int(samples.pid.max()) + 1000, samples.pid.dtype)
+    two = outside + (np.arange(len(outside)) % 2).astype(outside.dtype)
+    with open_trace(tmp_path / "gpu.warp") as trace:
+        one = merge(replace(samples, pid=outside), trace)
+        assert wrong(one, truth) == 0 and (one.state == MATCHED).mean() > 0.99
+        assert (merge(replace(samples, pid=two), trace).state == FOREIGN).all()
+
+
 def foreign(samples: Samples) -> list[Any]:
     """The stacks, as if taken in another function."""
     return [(*frames[:-1], ("cudaLaunchCooperativeKernel", *frames[-1][1:])) for frames in samples.stacks]

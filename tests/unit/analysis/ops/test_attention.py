@@ -37,7 +37,8 @@ def lengths(sequences, tokens, longest):
 
 
 @pytest.mark.parametrize(
-    ("sequences", "tokens", "longest"), [(3, 7, 3), (3, 9, 3), (4, 9, 5), (1, 6, 6), (3, 5, 5)]
+    ("sequences", "tokens", "longest"),
+    [(3, 7, 3), (3, 9, 3), (4, 9, 5), (1, 6, 6), (3, 5, 5), (2, 4, 4), (1, 1, 1)],
 )
 @pytest.mark.parametrize("causal", [False, True])
 def test_bounds_of_packed_sequences_hold_and_are_reached(sequences, tokens, longest, causal):

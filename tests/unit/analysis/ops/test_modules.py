@@ -120,6 +120,20 @@ def test_a_checkpoint_runs_the_same_module_again(build, program):
     assert found["Model_0/Block_0"]["backward"] == 150
 
 
+def test_a_module_that_runs_alone_too_is_where_it_runs_most_often(build, program):
+    for start, name in ((0, "Rare_0"), (200, "Usual_0"), (400, "Usual_0")):
+        program.module(name, start, start + 150)
+        program.module("Block_0", start + 5, start + 95)
+        program.op("aten::relu", start + 10, start + 90)
+        program.kernel(start + 20, 100)
+    program.module("Block_0", 1100, 1300, thread=ENGINE)  # nothing is around it on this thread
+    program.op("aten::relu", 1110, 1200, thread=ENGINE)
+    program.kernel(1120, 100, thread=ENGINE)
+    found = by_path(program.built(build))
+    assert set(found) == {"Rare_0", "Usual_0", "Rare_0/Block_0", "Usual_0/Block_0"}
+    assert (found["Rare_0/Block_0"]["calls"], found["Usual_0/Block_0"]["calls"]) == (1, 3)
+
+
 def test_a_window_and_a_pattern_choose(build, program):
     model(program)
     model(program, 1000)

@@ -268,3 +268,15 @@ def test_small_kernels_that_fill_the_device_together_are_no_finding(build: Build
     assert found(10) == []
     (one,) = found(2)
     assert one.values == {"time": 9 * 90_000} and one.text.startswith("91% of the time")
+
+
+@pytest.mark.parametrize(("length", "found"), [(50 * MS, True), (50 * MS + 1, False)])
+def test_streams_that_would_save_less_than_a_fiftieth_of_the_time_are_no_finding(
+    program: Program, length: int, found: bool
+) -> None:
+    """Side by side, one stream's 1 ms could hide behind the other's."""
+    turns(program, [7, 8] * 10, late=True)
+    program.device = program.rows["kernel"][0]["start"] + length - 100 * US
+    program.host = program.device - 6 * US
+    turns(program, [7])
+    assert bool(serialised(program)) == found

@@ -138,3 +138,14 @@ def test_copies_have_a_row_of_their_own_beside_kernels(build, kernels, copies): 
     found = scene(build(kernel=[kernel(EPOCH, 5)] * kernels, memcpy=[copy(EPOCH + 9, 5)] * copies))
     keys = [row.key for row in found.rows]
     assert "gpu0" in keys and ("gpu0.copies" in keys) == bool(kernels and copies)
+
+
+def test_slices_of_all_streams_that_match_a_name_come_in_the_order_of_their_begin(build):  # noqa: F811
+    lengths = {0: (100, 5), 20: (10, 6), 40: (5, 5)}  # the first ends last
+    trace = build(kernel=[kernel(EPOCH + at, length, stream=7 + n % 2)
+                          for n, (at, (length, _)) in enumerate(lengths.items())])  # fmt: skip
+    found = scene(trace)
+    slices = found.matching(".")
+    assert slices[:, 1].tolist() == [EPOCH + at for at in lengths]
+    assert slices[:, 2].tolist() == [EPOCH + at + length for at, (length, _) in lengths.items()]
+    assert len(found.matching("no such kernel")) == 0

@@ -179,6 +179,21 @@ def test_memory_events_come_back(trace: StoredTrace, tmp_path: Path) -> None:
         ]
 
 
+def test_other_instants_with_the_fields_of_memory_events_are_markers(tmp_path: Path) -> None:
+    place = {"ph": "i", "cat": "cpu_instant_event", "pid": 1, "tid": 2, "args": {"Bytes": 8, "Addr": 4096}}
+    both = [
+        {**place, "name": name, "ts": at}
+        for at, name in enumerate(("[memory]", "mine", "[memory]", "mine"), 9)
+    ]
+    (tmp_path / "t.json").write_text(
+        json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": both})
+    )
+    with ws.open(tmp_path / "t.json") as trace:
+        counts = [trace.sql(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in ("memory", "marker")]
+        assert counts == [2, 2]
+        assert trace.sql("SELECT DISTINCT name FROM marker").fetchall() == [("mine",)]
+
+
 def test_a_free_of_unknown_size_comes_back_as_a_free(tmp_path: Path) -> None:
     event = {"process": 0, "thread": 7, "address": 4096, "kind": "device", "allocator": "CUDA"}
     with TraceWriter(tmp_path / "t.warp") as writing:

@@ -59,8 +59,8 @@ def command(
     """Run a capsule's GPU work again, at its original addresses, and compare every output byte.
 
     A capsule is code: replay only what you would run. All of it is checked before any of it runs. Exits with 0 when the outputs
-    match the recording, 4 when they differ, 5 when they differ between runs, 6 when the GPU reports a failure, and 7 when an
-    access leaves the capsule.
+    match the recording, 4 when they differ, 5 when they differ between runs, 6 when the GPU reports a failure, 7 when an access
+    leaves the capsule, and 8 when work ran in a wrong order (--validate).
     """
     from warpsight.replay.capsule.store import MANIFEST
     from warpsight.replay.elements import TYPES

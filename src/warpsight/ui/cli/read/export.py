@@ -110,6 +110,7 @@ def _format_of(out: Path | None) -> str:
 def _print_result(written: Written, form: str, as_json: bool) -> None:
     import sys
 
+    from warpsight.analysis.base import words
     from warpsight.ui.render import numbers, terminal
 
     counts, size = written.counts, written.bytes
@@ -121,11 +122,11 @@ def _print_result(written: Written, form: str, as_json: bool) -> None:
         summary = ", ".join(f"{count:,} {name}" for name, count in counts.items() if name != "unplaced")
         if "tracks" in counts:
             summary = (
-                f"{_counted(counts['slices'], 'slice')} and {_counted(counts['samples'], 'sample')} "
-                f"on {_counted(counts['tracks'], 'track')}"
+                f"{words.counted(counts['slices'], 'slice')} and {words.counted(counts['samples'], 'sample')} "
+                f"on {words.counted(counts['tracks'], 'track')}"
             )
         if "files" in counts:
-            summary = f"{_counted(counts['files'], 'file')}, {summary}"
+            summary = f"{words.counted(counts['files'], 'file')}, {summary}"
         terminal.note(f"{written.path or '-'}: {summary}{'' if size is None else ', ' + numbers.size(size)}")
         if form == "perfetto" and size is not None:
             terminal.note("open it at https://ui.perfetto.dev (the file stays on your machine)")
@@ -133,7 +134,3 @@ def _print_result(written: Written, form: str, as_json: bool) -> None:
         terminal.warning(
             f"{counts['unplaced']:,} kernels that never finished have no time and are not in the file"
         )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

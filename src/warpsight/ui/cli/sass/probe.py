@@ -83,11 +83,10 @@ def _of_program(
     out: Path | None,
     force: bool,
 ) -> Results:
-    from warpsight.sass.probes.running import ProbeLimits
 
     target = out or Path(f"{Path(program[0]).stem}.probes")
     files.check_free(target, force)
-    return opened.of_program(program, target, selection, ProbeLimits(memory))
+    return opened.of_program(program, target, selection, memory)
 
 
 def _show(found: Results, top: int, as_json: bool) -> None:

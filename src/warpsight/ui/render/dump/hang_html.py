@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from warpsight.analysis.base import words
 from warpsight.device_code.demangle import demangle, short
 from warpsight.ui.render import pages
 from warpsight.ui.render.dump import summary as core
@@ -24,13 +25,9 @@ def page(report: dict[str, Any]) -> str:
         title=_title(report), dumps=[_dump(dump) for dump in report["dumps"]], timeline=_timeline(report),
         processes=[_process(process) for process in report["processes"]],
         launches=[_launch(launch) for launch in report["launches"]], last=report["last_work"][:_MOST_WORK],
-        counted=_counted,
+        counted=words.counted,
         errors=[{**error, "frames": _frames(error["frames"])} for error in report["errors"]],
     )  # fmt: skip
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _title(report: dict[str, Any]) -> str:
