@@ -1,7 +1,7 @@
 """Device time of operators that call each other, as PyTorch's first profiler measured it: each instant is the innermost one's.
 
-That profiler recorded an event on the stream where an operator began and where it ended, so the times of operators lie inside those
-of their callers, and what an operator launched itself is what its callees leave:
+That profiler recorded an event on the stream where an operator began and where it ended, so the times of operators lie inside
+those of their callers, and what an operator launched itself is what its callees leave:
 
     conv2d     ├────────────────────────┤
     cudnn         ├─────────────────┤           conv2d, cudnn, pad, cudnn, conv2d
