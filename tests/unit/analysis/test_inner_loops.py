@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.unit.analysis.written_loops import announced, launches
+from tests.unit.analysis.written_loops import announced, launches, mark
 
 
 def all_at_once(writer, rows):
@@ -67,3 +67,37 @@ def test_odd_turns_that_have_nothing_in_common_are_no_loop_around(tmp_path):
             rows.append((time, name))
             time += 700_000 if more else 120_000
     assert announced(tmp_path / "t.warp", lambda writer: all_at_once(writer, rows)) == []
+
+
+def answered(tokens, besides, answers=8, outer="answer"):
+    """Ranges around token ranges of two kernels each, and as many other kernels after the last of them."""
+
+    def build(writer):
+        rows, time = [], 1_000_000
+        for _ in range(answers):
+            begin = time
+            for _ in range(tokens):
+                mark(writer, "decode_token", time, 240_000)
+                rows += [(time, "attention"), (time + 120_000, "mlp")]
+                time += 240_000
+            for place in range(besides):
+                rows.append((time, f"prefill{place}"))
+                time += 120_000
+            mark(writer, outer, begin, time - begin)
+        all_at_once(writer, rows)
+
+    return build
+
+
+def test_ranges_that_hold_less_than_what_the_ranges_around_them_do_besides_are_no_iterations(tmp_path):
+    found = announced(tmp_path / "t.warp", answered(tokens=4, besides=6))
+    assert found == [("range 'answer'", 8)]
+
+
+def test_ranges_named_as_iterations_are_where_most_of_the_time_is_theirs_or_few_ranges_are_around(tmp_path):
+    most = announced(tmp_path / "most.warp", answered(tokens=9, besides=6))
+    assert most == [("range 'decode_token'", 72)]
+    few = announced(tmp_path / "few.warp", answered(tokens=4, besides=6, answers=4))
+    assert few == [("range 'decode_token'", 16)]
+    named = announced(tmp_path / "named.warp", answered(tokens=9, besides=6, outer="epoch"))
+    assert named == [("range 'epoch'", 8)]

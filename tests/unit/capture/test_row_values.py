@@ -299,3 +299,11 @@ def test_a_device_of_which_nothing_is_known_is_named_by_its_number(recording: Re
         columns = '"index", uuid, name, vendor, memory_bytes, clock_khz, warp_size, compute_capability'
         query = f"SELECT {columns} FROM device ORDER BY 1"
         assert trace.sql(query).fetchall()[-1] == (3, "unknown-3", "unknown", "unknown", 5, 6, None, None)
+
+
+def test_graphs_recorded_as_a_whole_are_named_by_their_number(recording: Recording) -> None:
+    columns = kernels(1, 4) | {"flags": [1, 0, 1, 1], "name": [0, 0, 0, 0], "graph": [5, 5, 9, 0]}
+    found = values(
+        written(recording, "Kernel", columns), "SELECT graph_level, name FROM kernel ORDER BY start"
+    )
+    assert found == [(True, "CUDA graph 5"), (False, None), (True, "CUDA graph 9"), (True, "CUDA graph")]

@@ -19,7 +19,7 @@ from warpsight.analysis.account.classes import (
     LAUNCH,
     OTHER_STREAM,
 )
-from warpsight.analysis.account.naming import UNNAMED, HostTime
+from warpsight.analysis.account.naming import NEARLY, UNNAMED, HostTime
 from warpsight.analysis.account.questions import pieces_of
 from warpsight.analysis.base import words
 from warpsight.analysis.base.frames import shown
@@ -64,9 +64,11 @@ def _host_place(one: HostTime) -> tuple[float, str]:
     And the part of the time that it is true of: less than all where the name is that of the function that holds most.
     """
     most = shown(one.most)
-    if one.most.rpartition(" (")[0] == one.name and not one.function:
+    if (one.most.rpartition(" (")[0] or one.most) == one.name and not one.function:
         return one.most_share, most
-    return 1.0, one.place + (f", {one.most_share:.0%} of that in {most}" if most else "")
+    own = one.function.split(" (")[0] == one.name  # an annotation covers all of it, a function maybe less
+    share = one.function_share if own and one.function_share < NEARLY else 1.0
+    return share, one.place + (f", {one.most_share / share:.0%} of that in {most}" if most else "")
 
 
 def one_stretch(facts: Facts, kind: int) -> str:

@@ -11,6 +11,9 @@ from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model.selection import Rows
 
+#: The driver is shutting down, or has destroyed the context: after the last launch, a process (or its profiler) that ends.
+_GONE = (4, 709)
+
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Findings about the recording."""
@@ -39,9 +42,12 @@ def _failed(facts: Facts) -> Iterator[Finding]:
     where = Rows(processes=facts.rows.processes).where(device=False, stream=False)
     rows = facts.trace.sql(
         f"""SELECT function, result, count(*) AS n, min(start), min_by(duration, start)
-            FROM (SELECT function, result, start, duration FROM api WHERE {where} UNION ALL
-            SELECT function, result, start, duration FROM launch_ids WHERE {where}) WHERE coalesce(result, 0) <> 0
+            FROM (SELECT function, result, start, duration, process FROM api WHERE {where} UNION ALL
+            SELECT function, result, start, duration, process FROM launch_ids WHERE {where})
+            LEFT JOIN (SELECT process, max(start) AS last FROM launch_ids WHERE coalesce(result, 0) = 0 GROUP BY process)
+            USING (process) WHERE coalesce(result, 0) <> 0
             AND NOT (result = 600 AND function IN ('cudaEventQuery', 'cudaStreamQuery', 'cuEventQuery', 'cuStreamQuery'))
+            AND NOT (result IN {_GONE} AND start >= coalesce(last, start))
             GROUP BY ALL ORDER BY n DESC, min(start), function, result LIMIT 3""").fetchall()  # fmt: skip
     for function, code, count, begin, length in rows:
         launched = "Launch" in function

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.steps import loops
+from warpsight.analysis.steps import loops, repeated
 from warpsight.analysis.steps.loops import COUNTED, FRAMEWORK, MARKED, REPEATED, Loop
 from warpsight.analysis.steps.turns import Turns
 from warpsight.model.work import COMMUNICATION, Work, blocks
@@ -30,6 +30,8 @@ LEAST = 3
 #: Ranges are rhythmic if this share of them is followed by as many launches as the one a period later, and less than that share
 #: by the most common number.
 _RHYTHM, _MOSTLY_ALIKE = 0.9, 0.8
+#: Strength of the evidence for a loop of ranges whose name is one for iterations; without such a name it is 1.
+_NAMED = 2.0
 #: Minimum number of iterations that are numbered one by one: fewer may be the stages of a program.
 _ONE_BY_ONE = 6
 #: Minimum number of requests that several threads take; how far the number of a kernel that each one runs may differ from it, and
@@ -74,7 +76,24 @@ def candidates(
         rank = _rank(trace, loop, edges, when, before)
         if rank is not None:
             out.append((rank, loop, edges, int(np.count_nonzero(np.diff(edges)))))
-    return out
+    return [one for one in out if not any(_goes_around(other, one, work, launched) for other in out)]
+
+
+def _goes_around(outer: Candidate, inner: Candidate, work: Work, launched: Column) -> bool:
+    """Whether a loop is the one around another that would be preferred for its name alone, as requests are around tokens.
+
+    Most of the time is then in the turns that hold what the outer loop does besides, one for each of its turns:
+
+        decode_token    | 1 | 2 | 3 | 4, load, prefill  | 5 | 6 | 7 | 8, load, prefill
+        answer          |                    answer     |                    answer
+    """
+    (rank, loop, edges, filled), around = inner, outer[1]
+    if rank[0] != _NAMED or outer[0][0] >= _NAMED or loop.rank != REPEATED or outer[3] < _ONE_BY_ONE:
+        return False
+    if filled < 2 * outer[3] or not _inside(loop, around):
+        return False
+    number = len(repeated.much_larger(work, launched, np.unique(edges)))
+    return _RHYTHM * (outer[3] - 1) <= number <= outer[3]
 
 
 def best(among: list[Candidate], when: Column, waits: Column, least: int = LEAST) -> Turns | None:
@@ -314,7 +333,7 @@ def _rank(
     if own < _RANGES or not (_numbered(loop) or _regular(count) or _regular_around(trace, loop, edges, when)):
         return None
     if loop.named and filled >= 2:
-        return (2.0, float(loop.rank == COUNTED), round(own, 1), -float(filled))
+        return (_NAMED, float(loop.rank == COUNTED), round(own, 1), -float(filled))
     # Without a telling name, many iterations are required, and the outermost loop wins.
     return (1.0, float(filled >= 3), float(loop.rank == COUNTED), round(own, 1), -float(filled))
 

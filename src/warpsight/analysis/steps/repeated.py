@@ -349,10 +349,8 @@ def around_inner(turns: Turns, work: Work, launched: Column, names: Column) -> T
     first = first[number >= 0]
     stop = int(np.flatnonzero(turns.of_launch >= 0)[-1]) + 1
     size, usual = np.diff(np.append(first, stop)), usual_size(turns)
-    start = np.minimum.reduceat(work.start[launched[:stop]], first)
-    length = np.diff(np.append(start, work.end[launched[first[-1] : stop]].max()))
-    odd = np.flatnonzero(size > _FAR_LARGER * usual)
-    if not len(odd) or float(length[odd].sum()) < _INNER * float(length.sum()):
+    odd = much_larger(work, launched, np.append(first, stop))
+    if not len(odd):
         return turns
     extra = [names[first[turn] + usual : first[turn] + size[turn]] for turn in odd.tolist()]
     ids, count = np.unique(np.concatenate([np.unique(one) for one in extra]), return_counts=True)
@@ -369,6 +367,15 @@ def around_inner(turns: Turns, work: Work, launched: Column, names: Column) -> T
         begins.insert(0, max(int(first[0]) - int(np.median([len(one) for one in extra])), 0))
     turn = np.searchsorted(np.array(begins), np.arange(len(names)), "right") - 1
     return Turns("repetition around an inner loop", turn, [""] * len(begins), announced=False, uneven=True)
+
+
+def much_larger(work: Work, launched: Column, edges: Column) -> Column:
+    """The turns with much more work than the usual one, if most of the time is in them; turns lie between edges and have work."""
+    size = np.diff(edges)
+    odd = np.flatnonzero(size > _FAR_LARGER * np.median(size))
+    start = np.minimum.reduceat(work.start[launched[: edges[-1]]], edges[:-1])
+    length = np.diff(np.append(start, work.end[launched[edges[-2] : edges[-1]]].max()))
+    return odd if float(length[odd].sum()) >= _INNER * float(length.sum()) else odd[:0]
 
 
 def _to_or_from_host(trace: StoredTrace, work: Work, rows: Column) -> Column:

@@ -14,6 +14,7 @@ from warpsight.capture.columns import Nullable, bits, enumerated, one_value, pic
 from warpsight.capture.correlation import UNKNOWN
 from warpsight.capture.segments import layout
 from warpsight.capture.segments.segment import DTYPES, Batch, RecordColumns
+from warpsight.model.naming.kernel_names import WHOLE_GRAPH
 from warpsight.model.naming.memory_names import MEMCPY_KINDS, MEMORY_KINDS
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 #: Number of segments a row may wait for its call; a call is drained milliseconds after its kernel, so this is generous.
 MAXIMUM_AGE = 4
+#: Bit of a kernel's flags: the row is a launch of a graph, recorded instead of its kernels.
+_WHOLE_GRAPH = 1
 
 
 @dataclass
@@ -138,15 +141,30 @@ def _kernels(arena: Arena, rows: RecordColumns, correlation: Array, stack: Array
         len(rows),
         start=Nullable(start, lost),
         duration=Nullable(duration, lost),
-        name_id=zero_is_null(arena.local.names(rows["name"])),
+        name_id=zero_is_null(_kernel_names(arena, rows)),
         shape_id=zero_is_null(arena.local.shapes(rows["shape"])),
         **_where(arena, rows, correlation),
         stack=zero_is_null(stack),
-        graph_level=bits(rows["flags"], 1),
+        graph_level=bits(rows["flags"], _WHOLE_GRAPH),
         module=zero_is_null(rows["module"]),
         queued=zero_is_null(rows["queued"]),
         submitted=zero_is_null(rows["submitted"]),
     )
+
+
+def _kernel_names(arena: Arena, rows: RecordColumns) -> Array:
+    """Name ids of kernels, 0 for none: that of its graph for a launch that was recorded as a whole, without a name."""
+    found: Array = arena.local.names(rows["name"])
+    whole = np.flatnonzero((rows["flags"] & _WHOLE_GRAPH != 0) & (rows["name"] == 0))
+    if not len(whole):
+        return found
+    graphs, place = np.unique(rows["graph"][whole], return_inverse=True)
+    ids = [
+        arena.local.name_of(f"{WHOLE_GRAPH} {graph}" if graph else WHOLE_GRAPH) for graph in graphs.tolist()
+    ]
+    named: Array = found.copy()
+    named[whole] = np.array(ids, named.dtype)[place]
+    return named
 
 
 def _copies(arena: Arena, rows: RecordColumns, correlation: Array, stack: Array, called: Array) -> None:

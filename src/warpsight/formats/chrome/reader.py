@@ -11,6 +11,7 @@ from typing import Any
 
 from warpsight.formats.chrome.arrows import LaunchArrows
 from warpsight.formats.chrome.events import ChromeEvent, decode, text
+from warpsight.formats.chrome.nested import NestedWork
 from warpsight.formats.chrome.rows import RowBuilder
 from warpsight.formats.chrome.stream import EventStream
 from warpsight.formats.chrome.times import MISSING, nanoseconds
@@ -87,6 +88,7 @@ class _Reading:
         self._begun: dict[tuple[Any, Any], list[tuple[ChromeEvent, int]]] = {}
         self._async: dict[tuple[Any, ...], list[tuple[ChromeEvent, int]]] = {}
         self._lost: Counter[str] = Counter()
+        self._nested = NestedWork[tuple[ChromeEvent, int | None]]()
         self._without_length = 0
         self._negative = 0
 
@@ -115,7 +117,11 @@ class _Reading:
         elif length < 0:
             self._negative += 1
         length = max(length, 0)
-        self.rows.complete(event, time, length, correlation=self._arrows.correlation(event, time, length))
+        correlation = self._arrows.correlation(event, time, length)
+        if self._tracks.nests(event):
+            self._nested.add(str(event.tid), time, length, (_detached(event), correlation))
+        else:
+            self.rows.complete(event, time, length, correlation=correlation)
 
     def _other(self, event: ChromeEvent, time: int) -> None:
         phase = event.ph
@@ -150,6 +156,8 @@ class _Reading:
             for begun in open_ranges.values():
                 for event, start in begun:
                     self.rows.complete(event, start, None, kind=kind)
+        for (event, correlation), start, duration in self._nested.pieces():
+            self.rows.complete(event, start, duration, correlation=correlation)
         self.rows.flush()
         for cause, count in self._lost.items():
             self.target.lost(count, f"{cause} are not kept", "event")

@@ -124,6 +124,10 @@ class Tracks:
             return self._of_xprof(pid, self._threads.get((pid, key(event.tid)), ""))
         return pid in self._timeline or pid == _AUTOGRAD or _GPU.match(self._names.get(pid, "")) is not None
 
+    def nests(self, event: ChromeEvent) -> bool:
+        """Whether the device work of the track lies inside that of its callers."""
+        return key(event.pid) == _AUTOGRAD
+
     def device(self, event: ChromeEvent, details: dict[str, Any]) -> DeviceTrack:
         """Device, context and stream of device work, from its arguments or else from its track."""
         number = _first(details, "device", "deviceId", "device_id", "gpu")

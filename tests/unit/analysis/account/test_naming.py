@@ -473,3 +473,43 @@ def test_a_function_around_all_of_it_says_more_than_the_operator_that_most_of_it
     samples = [sample(time * 100, 1) for time in range(1, 9)]
     (found, *_) = host(build, names=("aten::mm",), op=[operator(0, part, 1)], stacks=stacks, sample=samples)
     assert found.name == name
+
+
+CHAIN = (
+    frame("main", "m.py", 3),
+    *(frame(name, "m.py", 10 + n) for n, name in enumerate(("decay", "factor", "draw", "sqrt"))),
+)
+BESIDE = frame("report", "m.py", 90)
+
+
+@pytest.mark.parametrize(
+    ("counts", "share"),
+    [((2, 2, 2, 20, 68, 6), 0.88), ((4, 3, 2, 20, 68, 3), 0.88), ((3, 1, 1, 22, 70, 3), 0.92), ((6, 2, 2, 10, 78, 2), 0.88),
+     ((4, 3, 3, 8, 76, 6), 0.84)],
+)  # fmt: skip
+def test_of_functions_that_call_each_other_and_hold_about_nine_tenths_the_innermost_is_the_name(
+    build, counts, share
+):
+    """Which of them has a sample more than nine tenths is chance."""
+    stacks = tuple(CHAIN[: n + 1] for n in range(5))
+    *own, beside = counts
+    samples = [n + 1 for n, count in enumerate(own) for _ in range(count)] + [6] * beside
+    (found,) = host(
+        build,
+        stacks=(*stacks, (CHAIN[0], BESIDE)),
+        sample=[sample(10 + i * 900 // len(samples), s) for i, s in enumerate(samples)],
+    )
+    assert (found.name, found.function_share) == ("draw", pytest.approx(share, abs=0.005))
+
+
+def test_a_chain_of_small_steps_ends_where_less_than_nearly_all_of_nearly_all_is_left(build):
+    chain = tuple(frame(f"f{n}", "m.py", n + 1) for n in range(12))
+    samples = [n + 1 for n in range(11) for _ in range(4)] + [
+        12
+    ] * 56  # each holds four hundredths less than its caller
+    (found,) = host(
+        build,
+        stacks=tuple(chain[: n + 1] for n in range(12)),
+        sample=[sample(10 + i * 900 // len(samples), s) for i, s in enumerate(samples)],
+    )
+    assert found.function_share >= 0.81 and found.name == "f4"

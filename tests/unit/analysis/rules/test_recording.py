@@ -59,3 +59,21 @@ def test_calls_that_failed_are_counted_by_function_and_result(program: Program) 
         ("warning", "cudaMalloc returned error 2 twice", (begin, begin + 3 * US)),
         ("error", "cudaLaunchKernel returned error 600 once", (late, late + 1)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("code", "after", "said"), [(709, False, False), (4, False, False), (709, True, True), (700, False, True)]
+)
+def test_a_call_after_the_context_is_gone_is_a_failure_only_if_launches_follow(
+    program: Program, code: int, after: bool, said: bool
+) -> None:
+    """CUPTI's own `cuCtxSynchronize` at the end of a process finds the context destroyed."""
+    program.launch("gemm", 50 * US)
+    program.call("api", "cuCtxSynchronize", 3 * US, result=code)
+    if after:
+        program.launch("gemm", 50 * US)
+    with program.open() as trace:
+        found = [
+            one.text for one in recording.check(Facts(trace, Rows())) if one.rule == "recording/failed-calls"
+        ]
+    assert found == ([f"cuCtxSynchronize returned error {code} once"] if said else [])

@@ -134,6 +134,7 @@ def test_waiting_in_the_system_goes_with_the_hosts_own_code(program: Program) ->
     program.launch("gemm", 100 * US)
     one = of(judged(program), "account/host")
     assert one.saves_ns is not None and one.share_ns is not None and one.saves_ns > 0.9 * one.share_ns
+    assert "89% of it in poll" in one.text and one.text.count("poll") == 1
 
 
 @pytest.mark.parametrize(

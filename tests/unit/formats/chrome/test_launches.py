@@ -171,6 +171,33 @@ def test_kernels_of_pytorchs_first_profiler_are_device_work(tmp_path: Path) -> N
         assert trace.sql("SELECT count(*) FROM loss WHERE severity <> 'note'").fetchall() == [(0,)]
 
 
+def test_device_times_of_operators_inside_their_callers_are_counted_once(tmp_path: Path) -> None:
+    """PyTorch's first profiler: a convolution of 80 µs, with a copy of 10 in it, is no work of its two callers."""
+    on_device = [
+        ("conv2d", 100, 100), ("cudnn_convolution", 110, 80), ("contiguous", 120, 10), ("relu", 200, 30), ("relu", 230, 0),
+    ]  # fmt: skip
+    events = [
+        complete("CUDA functions", 0, name, start, length, args={}) for name, start, length in on_device
+    ]
+    events.append(complete("CUDA functions", 1, "conv2d", 100, 100, args={}))  # another device
+    with opened(tmp_path, events) as trace:
+        found = trace.sql("SELECT device, name, start, duration FROM kernel ORDER BY ALL").fetchall()
+        devices = dict(trace.sql('SELECT device, "index" FROM device').fetchall())
+        assert [(devices[d], name, start // US, length // US) for d, name, start, length in found] == [
+            (0, "contiguous", 120, 10), (0, "conv2d", 100, 10), (0, "conv2d", 190, 10), (0, "cudnn_convolution", 110, 10),
+            (0, "cudnn_convolution", 130, 60), (0, "relu", 200, 30), (0, "relu", 230, 0), (1, "conv2d", 100, 100),
+        ]  # fmt: skip
+
+
+def test_device_times_that_cross_are_not_cut(tmp_path: Path) -> None:
+    events = [
+        complete("CUDA functions", 0, name, start, 50, args={}) for name, start in [("a", 100), ("b", 120)]
+    ]
+    with opened(tmp_path, events) as trace:
+        found = trace.sql("SELECT name, start, duration FROM kernel ORDER BY ALL").fetchall()
+        assert found == [("a", 100 * US, 50 * US), ("b", 120 * US, 50 * US)]
+
+
 def xprof(*threads: tuple[int, str]) -> list[Event]:
     """A file of XProf's trace viewer: a host that launches, and a device with these threads, each with one event of 40 µs."""
     names = [
