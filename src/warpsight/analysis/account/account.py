@@ -153,6 +153,8 @@ def _account(trace: StoredTrace, work: Work) -> Account:
     found = gaps_of.find(work, calls, call)
     with workers(1, "account") as pool:
         worked = pool.submit(_worked, trace, work, found)
+        if trace.count("stack"):  # names of host time will ask for it
+            pool.submit(host_calls.by_thread, trace)
         parts = pieces.cut(trace, work, calls, found)
         host = naming.host_time(trace, calls, found, parts, call)
         entries = [*worked.result(), *_idle(parts, host)]

@@ -128,7 +128,9 @@ def _largest(metadata: pq.FileMetaData, column: str) -> list[float | None]:
     return [one.max if one.has_min_max else inf if one.num_values else None for one in statistics]
 
 
-def _latest_of(file: str, metadata: pq.FileMetaData, group: int, column: str, length: str | None) -> int | None:
+def _latest_of(
+    file: str, metadata: pq.FileMetaData, group: int, column: str, length: str | None
+) -> int | None:
     """The largest value or sum in a row group."""
     import pyarrow.parquet as pq
 
