@@ -243,16 +243,5 @@ def _found(
 
 
 def _processes(column: Column) -> list[int]:
-    if not len(column):
-        return []
-    low, high = int(column.min()), int(column.max())
-    if low == high:
-        return [low]
-    if high - low > len(column) + 1024:
-        found: list[int] = np.unique(column).tolist()
-    else:
-        there = np.zeros(high - low + 1, bool)
-        for block in work.blocks(len(column)):
-            there[column[block] - low] = True
-        found = (np.flatnonzero(there) + low).tolist()
+    found: list[int] = work.values_in(column).tolist()
     return found

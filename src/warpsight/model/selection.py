@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 #: Tables with timestamps, and their time column.
-TIMED = {"kernel_ids": "start", "memcpy": "start", "memset": "start", "sync": "start", "launch_ids": "start", "api": "start",
-         "marker_ids": "start", "op_ids": "start", "user_event": "start", "memory": "time", "counter": "time"}  # fmt: skip
+TIMED = {"kernel": "start", "memcpy": "start", "memset": "start", "sync": "start", "launch": "start", "api": "start",
+         "marker": "start", "op": "start", "user_event": "start", "memory": "time", "counter": "time"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,7 @@ def begin_of(trace: StoredTrace) -> int:
     """
 
     def least(tables: dict[str, str]) -> list[int]:
-        found = [trace.least(table.removesuffix("_ids"), column) for table, column in tables.items()]
-        return [value for value in found if value is not None]
+        return [value for value in map(trace.least, tables, tables.values()) if value is not None]
 
     def first() -> int:
         return min(least(TIMED) or least({"sample": "time"}), default=0)
@@ -87,10 +86,8 @@ def end_of(trace: StoredTrace) -> int:
     """The last recorded moment, including samples; 0 for an empty trace."""
 
     def last() -> int:
-        found: list[int | None] = []
-        for table, column in (*TIMED.items(), ("sample", "time")):
-            length = " + coalesce(duration, 0)" if column == "start" else ""
-            found += trace.sql(f"SELECT max({column}{length}) FROM {table}").fetchall()[0]
-        return max((int(moment) for moment in found if moment is not None), default=0)
+        tables = {**TIMED, "sample": "time"}
+        found = map(trace.latest, tables, tables.values())
+        return max((moment for moment in found if moment is not None), default=0)
 
     return trace.kept.get("end", last)

@@ -254,6 +254,13 @@ class StoredTrace(HtmlShown):
 
         return columns.least(self._files[name], TABLES[name], column, self._footer)
 
+    def latest(self, name: str, column: str) -> int | None:
+        """The last moment of a table, or None: the largest value of column `time`, or of `start` with the row's `duration`."""
+        from warpsight.model.storage import columns
+
+        length = "duration" if column == "start" else None
+        return columns.latest(self._files[name], column, self._footer, length)
+
     def has(self, name: str, column: str) -> bool:
         """Whether a column has any non-null value, from the footers of the parts if they record it."""
         from warpsight.model.storage import columns

@@ -415,14 +415,32 @@ def distinct(column: Column) -> tuple[Column, Column]:
     if high - low > 4 * len(column) + 1024:
         values, place = np.unique(column, return_inverse=True)
         return values, place.astype(np.int32)
-    there = np.zeros(high - low + 1, bool)
+    there = _occurring(column, low, high)
     out = np.empty(len(column), np.int32)
-    for block in blocks(len(column)):
-        there[np.subtract(column[block], low, dtype=np.int64)] = True
     number = np.cumsum(there, dtype=np.int32) - np.int32(1)
     for block in blocks(len(column)):
         number.take(np.subtract(column[block], low, dtype=np.int64), out=out[block], mode="clip")
     return np.flatnonzero(there) + low, out
+
+
+def values_in(column: Column) -> Column:
+    """The distinct values of a column of integers, ascending; like :func:`distinct` without the places, in half the time."""
+    if not len(column):
+        return column
+    low, high = int(column.min()), int(column.max())
+    if low == high:
+        return column[:1]
+    if high - low > 4 * len(column) + 1024:
+        return np.unique(column)
+    return np.flatnonzero(_occurring(column, low, high)) + low
+
+
+def _occurring(column: Column, low: int, high: int) -> Column:
+    """Which of the integers from `low` to `high` occur in a column."""
+    there = np.zeros(high - low + 1, bool)
+    for block in blocks(len(column)):
+        there[np.subtract(column[block], low, dtype=np.int64)] = True
+    return there
 
 
 def matching(trace: StoredTrace, pattern: str) -> list[int]:

@@ -9,6 +9,7 @@ import threading
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -383,6 +384,28 @@ def test_the_least_value_and_whether_there_is_one_do_not_depend_on_footers(
         assert trace.least("memcpy", "start") is None
         assert trace.has("kernel", "graph")
         assert not trace.has("kernel", "graph_node")
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_last_moment_is_that_of_all_rows(tmp_path: Path, seed: int, statistics: bool) -> None:
+    random = np.random.default_rng(seed)
+    with TraceWriter(tmp_path / "x.warp") as writer:
+        for _ in range(random.integers(1, 4)):
+            count = int(random.integers(1, 9))
+            start, duration = random.integers(0, 100, count), random.integers(-5, 40, count)
+            writer.add("kernel", {
+                "start": pa.array(start, pa.int64(), mask=random.random(count) < 0.4),
+                "duration": pa.array(duration, pa.int64(), mask=random.random(count) < 0.4), "name_id": [1] * count,
+                "device": [0] * count, "context": [1] * count, "stream": [7] * count, "correlation": list(range(count)),
+                "process": [0] * count, "graph_level": [False] * count,
+            })  # fmt: skip
+    for part in (tmp_path / "x.warp").glob("table=kernel/**/*.parquet"):
+        pq.write_table(pq.ParquetFile(part).read(), part, row_group_size=3, write_statistics=statistics)
+    with warpsight.model.open(tmp_path / "x.warp") as trace:
+        expected = trace.sql("SELECT max(start + coalesce(duration, 0)) FROM kernel_ids").fetchall()[0][0]
+        assert trace.latest("kernel", "start") == expected
+        assert trace.latest("memory", "time") is None
 
 
 def test_a_statement_needs_only_the_tables_that_it_names(folder: Path) -> None:

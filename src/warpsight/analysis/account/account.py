@@ -153,9 +153,13 @@ def _account(trace: StoredTrace, work: Work) -> Account:
     found = gaps_of.find(work, calls, call)
     with workers(1, "account") as pool:
         worked = pool.submit(_worked, trace, work, found)
+        if trace.count("stack"):  # names of host time will ask for it
+            pool.submit(host_calls.by_thread, trace)
         parts = pieces.cut(trace, work, calls, found)
+        idle = pool.submit(_idle, parts)
         host = naming.host_time(trace, calls, found, parts, call)
-        entries = [*worked.result(), *_idle(parts, host)]
+        of_host = [Entry(HOST, one.name, one.time, len(one.pieces)) for one in host if one.time]
+        entries = [*worked.result(), *of_host, *idle.result()]
     span = sum(one.span for _, one in found.busy)
     ordered = tuple(sorted(entries, key=lambda entry: -entry.time))
     place = host[0].place if host else ""
@@ -211,8 +215,9 @@ def _copied(trace: StoredTrace, work: Work, own: Column, total: int) -> list[Ent
     ]
 
 
-def _idle(parts: Pieces, host: list[HostTime]) -> list[Entry]:
-    out = [Entry(HOST, one.name, one.time, len(one.pieces)) for one in host if one.time]
+def _idle(parts: Pieces) -> list[Entry]:
+    """Idle time by class and name, without the host's."""
+    out: list[Entry] = []
     width = len(parts.names)
     shape = (len(CLASSES), width)
     code = parts.kind * np.int32(width)

@@ -74,9 +74,13 @@ def busy(start: Column, end: Column, kind: Column) -> Busy:
         done += len(rows)
         if len(rows):
             begin, stop = (start, end) if len(rows) == len(start) else (start[rows], end[rows])
-            own[rows] = _own(begin, stop, higher)
+            hidden = None
             if number:
-                exposed[tier[tier > 0] == number] = stop - begin - intervals.coverage(kernels, begin, stop)
+                hidden = intervals.coverage(kernels, begin, stop)
+                exposed[tier[tier > 0] == number] = stop - begin - hidden
+            if len(higher) and higher is not kernels:
+                hidden = intervals.coverage(higher, begin, stop)
+            own[rows] = _own(begin, stop, higher, hidden)
             if done == len(start):  # the rows are sorted, so their union needs no sort of its own
                 if bool((end > start).all()):
                     higher, first_of = intervals.joined(start, end)
@@ -104,8 +108,11 @@ def busy(start: Column, end: Column, kind: Column) -> Busy:
     )
 
 
-def _own(start: Column, end: Column, higher: Intervals) -> Column:
-    """Each row's share of the time not claimed by a higher tier; rows that run at the same time share it equally."""
+def _own(start: Column, end: Column, higher: Intervals, hidden: Column | None) -> Column:
+    """Each row's share of the time not claimed by a higher tier; rows that run at the same time share it equally.
+
+    `hidden` is the time of each row that the higher tiers cover, None: there are none.
+    """
     own = np.empty(len(start))
     np.subtract(end, start, out=own, casting="unsafe")
     if not len(start):
@@ -113,9 +120,8 @@ def _own(start: Column, end: Column, higher: Intervals) -> Column:
     first = np.ones(len(start), bool)  # begins once everything before it has ended
     np.greater_equal(start[1:], intervals.reach(end)[:-1], out=first[1:])
     alone = first & np.append(first[1:], True)
-    if len(higher):
-        covered = intervals.coverage(higher, start, end)
-        own -= covered
+    if hidden is not None:
+        own -= hidden
     together = np.flatnonzero(~alone)
     if len(together):
         own[together] = _shared(start[together], end[together], higher)

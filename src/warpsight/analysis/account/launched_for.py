@@ -21,7 +21,7 @@ from warpsight.analysis.account import ranges_over, stacks_over
 from warpsight.analysis.account.calls_held import Axis
 from warpsight.analysis.account.ranges_over import OPERATOR, CutRanges
 from warpsight.model.calls import Calls
-from warpsight.model.work import distinct, numbered
+from warpsight.model.work import numbered, values_in
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -64,7 +64,7 @@ def by_ranges(
     out: dict[int, tuple[int, int]] = {}
     known = _with_names(trace) if helpers else set()
     keys = {place: key for key, place in on.keys.items()}
-    issuing = distinct(launched[launched >= 0])[0]
+    issuing = values_in(launched[launched >= 0])
     for helper in helpers:
         process = keys[helper][0]
         others = [key for key in known if key[0] == process and on.keys.get(key, -1) not in helpers]

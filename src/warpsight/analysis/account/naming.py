@@ -101,10 +101,11 @@ def host_time(
     on = calls_held.axis(process, thread, int(pieces.begin[rows].min()), int(pieces.end[rows].max()))
     number = on.number(process, thread)
     begin, end = on.at(number, pieces.begin[rows]), on.at(number, pieces.end[rows])
-    ranges = ranges_over.load(trace, on, begin, end)
+    before = ranges_over.measure(begin, end)
+    ranges = ranges_over.load(trace, on, before)
     masters = launched_for.by_ranges(trace, calls, on, ranges, number, begin, end, launched)
     if masters:
-        ranges = ranges_over.load(trace, on, begin, end, masters)
+        ranges = ranges_over.load(trace, on, before, masters)
     if (
         ranges.level == FUNCTION
     ).any():  # has begin and end times; launch stacks only show what was running at each launch

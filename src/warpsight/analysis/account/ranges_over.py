@@ -67,15 +67,13 @@ class CutRanges:
 def load(
     trace: StoredTrace,
     on: Axis,
-    begin: Column,
-    end: Column,
+    before: measure,
     masters: Mapping[int, tuple[int, int]] | None = None,
 ) -> CutRanges:
-    """The ranges that cover some of these stretches of the axis.
+    """The ranges that cover some stretches of the axis, given as the time of these before any moment.
 
     With `masters`, annotations and functions of the thread that another one launches for stand on that one's stretch too.
     """
-    before = measure(begin, end)
     known: dict[tuple[int, str], int] = {}
     names: list[str] = []
     levels: list[int] = []

@@ -26,7 +26,7 @@ from warpsight.analysis.flame.runs import Runs, in_order
 from warpsight.analysis.flame.tree import Tree
 from warpsight.errors import UsageError, choices
 from warpsight.model.selection import Rows, begin_of
-from warpsight.model.work import blocks, distinct, summed
+from warpsight.model.work import blocks, summed, values_in
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -352,7 +352,7 @@ def _split(
 
 def _stacks(trace: StoredTrace, ids: Column, shape: Shape, labels: NumberedLabels, told: int) -> Column:
     """Labels of each distinct id's frames, outermost first; id 0 is work of unknown origin, `told` is work placed by ranges."""
-    wanted = distinct(ids)[0]
+    wanted = values_in(ids)
     by_range = wanted == told
     wanted = np.where(by_range, 0, wanted)
     missing = shape.weight != "allocated" or bool(wanted.any())

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from warpsight.model.calls import joined, of_work
 from warpsight.model.calls import load as load_calls
 from warpsight.model.naming import texts as names_of
-from warpsight.model.work import distinct, numbered
+from warpsight.model.work import distinct, numbered, values_in
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -108,13 +108,13 @@ def _chains(ranges: _Ranges, process: Column, time: Column, thread: Column) -> C
     found = np.zeros(len(process), np.int32)
     table: dict[tuple[int, ...], int] = {(): 0}
     owner = ranges.thread >> 32
-    for code in distinct(ranges.thread)[0].tolist():
+    for code in values_in(ranges.thread).tolist():
         number, own = code >> 32, np.int64(code & 0xFFFFFFFF).astype(np.int32)
         mine = np.flatnonzero((thread == own) & (process == number) & (time >= 0))
         if len(mine):
             found[mine] = _placed(ranges, np.flatnonzero(ranges.thread == code), time[mine], table)
     # If the thread has no range of its own, start/end ranges begun by other threads of the process count.
-    for number in distinct(owner[ranges.shared])[0].tolist():
+    for number in values_in(owner[ranges.shared]).tolist():
         mine = np.flatnonzero((found == 0) & (process == number) & (time >= 0))
         found[mine] = _placed(ranges, np.flatnonzero(ranges.shared & (owner == number)), time[mine], table)
     depth = max(map(len, table), default=0)

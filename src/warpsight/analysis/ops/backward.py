@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.ops.rows import Operators
 from warpsight.model import calls
-from warpsight.model.work import distinct
+from warpsight.model.work import values_in
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -75,10 +75,10 @@ def _of_nodes(trace: StoredTrace, ops: Operators, nodes: Column, made: Column) -
     number = ops.forward_thread[nodes]
     found = np.full(len(nodes), -1, np.int64)
     arrows = _arrows(trace, ops)
-    for process in distinct(ranges.process[nodes])[0].tolist():
+    for process in values_in(ranges.process[nodes]).tolist():
         of_process = ranges.process[nodes] == process
-        candidates = distinct(threads[made[ranges.process[made] == process]])[0].tolist()
-        for one in distinct(number[of_process])[0].tolist():
+        candidates = values_in(threads[made[ranges.process[made] == process]]).tolist()
+        for one in values_in(number[of_process]).tolist():
             rows = np.flatnonzero(of_process & (number == one))
             tried = {t: _by_number(ops, nodes[rows], made[threads[made] == t]) for t in candidates}
             thread = _thread(ops, nodes[rows], tried, arrows)

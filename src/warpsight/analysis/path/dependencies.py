@@ -18,7 +18,7 @@ from warpsight.model import work as device_work
 from warpsight.model.calls import ByThread, Calls
 from warpsight.model.selection import Rows
 from warpsight.model.waits import BLOCKING_CALL, OF_CONTEXT, OF_EVENT, OF_STREAM
-from warpsight.model.work import Queue, Work, distinct
+from warpsight.model.work import Queue, Work, values_in
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -317,7 +317,7 @@ class _Builder:
             self.lines, self.queues, self.calls, self.by_thread, self.end, SYNC, told
         )
         for_event, record = for_event[record >= 0], record[record >= 0]
-        for queue in distinct(self.records.queue[record])[0].tolist():
+        for queue in values_in(self.records.queue[record]).tolist():
             mine = self.records.queue[record] == queue
             node = self.lines.before(queue, self.recorded[record[mine]])
             parts.append((node, waiting[for_event[mine]], np.full(len(node), SYNC, np.int8)))
@@ -340,7 +340,7 @@ class _Builder:
 
     def _recorded_nodes(self) -> Column:
         out = np.full(len(self.records), -1, np.int64)
-        for queue in distinct(self.records.queue)[0].tolist():
+        for queue in values_in(self.records.queue).tolist():
             mine = np.flatnonzero(self.records.queue == queue)
             out[mine] = self.lines.before(queue, self.recorded[mine])
         return out

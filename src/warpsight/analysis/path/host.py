@@ -17,7 +17,7 @@ from warpsight.analysis.path.lines import NEVER, Lines
 from warpsight.model.calls import ByThread, Calls
 from warpsight.model.naming import api_names
 from warpsight.model.waits import Waits
-from warpsight.model.work import Queue, distinct
+from warpsight.model.work import Queue, values_in
 
 Column = npt.NDArray[Any]
 #: A thread that was silent for less than this was not waiting for another thread (ns).
@@ -177,7 +177,7 @@ def waits_of_streams(
 ) -> list[tuple[Column, Column, Column]]:
     """The waits that concern a single stream."""
     out = []
-    for one in distinct(queue)[0].tolist():
+    for one in values_in(queue).tolist():
         mine = np.flatnonzero(queue == one)
         out.append((lines.before(one, when[mine]), call[mine], np.full(len(mine), kind, np.int8)))
     return out

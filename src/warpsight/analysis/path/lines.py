@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.model.work import by_group, distinct
+from warpsight.model.work import by_group, values_in
 
 Column = npt.NDArray[Any]
 #: Maximum overlap of consecutive work due to inaccurate times (ns).
@@ -167,7 +167,7 @@ def settle(lines: Lines, end: Column, node: Column, queue: Column, when: Column,
     source = np.full(len(node), -1, np.int64)
     for _ in range(rounds):
         lines.resolve()
-        for one in distinct(queue[queue >= 0])[0].tolist():
+        for one in values_in(queue[queue >= 0]).tolist():
             mine = queue == one
             source[mine] = lines.before(one, when[mine])
         own = lines.latest[place[node]]

@@ -22,7 +22,7 @@ from warpsight.model.calls import Calls
 from warpsight.model.intervals import containing
 from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
-from warpsight.model.work import Work, distinct
+from warpsight.model.work import Work, values_in
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -83,7 +83,7 @@ class Ranges:
         left = np.flatnonzero(out < 0)
         if not len(common) or not len(left):
             return out
-        for number in distinct(self.process[common])[0].tolist():
+        for number in values_in(self.process[common]).tolist():
             own = common[self.process[common] == number]
             own = own[np.lexsort((-self.end[own], self.start[own]))]
             rows = left[process[left] == number]

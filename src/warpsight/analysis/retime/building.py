@@ -17,7 +17,7 @@ from warpsight.analysis.retime import engines, meetings, polls, queue, usual, wa
 from warpsight.analysis.retime.program import Links, Meetings, Program
 from warpsight.model.naming.api_names import is_gpu_api
 from warpsight.model.selection import Rows
-from warpsight.model.work import distinct
+from warpsight.model.work import values_in
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -195,7 +195,7 @@ class _Building:
         order = work[np.argsort(graph.start[work], kind="stable")]
         _, device = graph.work.device_index()
         out = np.full(self.count, _NEVER, np.int64)
-        for number in distinct(device[order])[0].tolist():
+        for number in values_in(device[order]).tolist():
             mine = order[device[order] == number]
             out[mine[1:]] = np.maximum.accumulate(graph.end[mine])[:-1]
         return out
@@ -253,7 +253,7 @@ class _Building:
         before = np.where(last >= first, thread[self.place[order[last]]], -1)
         at = np.flatnonzero(lost[order])
         launcher = np.where(before[at] >= 0, before[at], self._launchers()[graph.work.process[order[at]]])
-        for number in distinct(launcher[launcher >= 0])[0].tolist():
+        for number in values_in(launcher[launcher >= 0]).tolist():
             mine = order[at[launcher == number]]
             a, b = np.searchsorted(thread, [number, number + 1]).tolist()
             # Excludes time after calls made inside it, such as asking the system whether the device is done.

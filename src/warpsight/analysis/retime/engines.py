@@ -9,7 +9,7 @@ import numpy as np
 from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.retime.program import Program
-from warpsight.model.work import COPY, distinct, numbered
+from warpsight.model.work import COPY, numbered, values_in
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -24,7 +24,7 @@ def with_copy_engines(trace: StoredTrace, program: Program) -> Program:
     """The program with each copy waiting for the previous copy in its direction, if no recorded copies overlap."""
     graph = program.graph
     rows = np.flatnonzero(graph.work.kind == COPY)
-    if len(distinct(graph.queue[rows])[0]) < 2:
+    if len(values_in(graph.queue[rows])) < 2:
         return program
     names, code = copy_names(trace, graph.work, rows)
     bus = np.array(
@@ -39,7 +39,7 @@ def with_copy_engines(trace: StoredTrace, program: Program) -> Program:
     one, two = order[:-1], order[1:]
     rest = graph.start[two] - graph.end[one]
     same = group[1:] == group[:-1]
-    beside = distinct(group[1:][same & (rest < 0)])[0]  # this device has several engines
+    beside = values_in(group[1:][same & (rest < 0)])  # this device has several engines
     good = same & ~np.isin(group[1:], beside) & (graph.queue[one] != graph.queue[two])
     if not good.any():
         return program

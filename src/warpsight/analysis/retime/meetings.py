@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.retime.program import Meetings, Program
-from warpsight.model.work import COMMUNICATION, distinct, numbered
+from warpsight.model.work import COMMUNICATION, numbered, values_in
 
 Column = npt.NDArray[Any]
 #: Kernels of one collective end this close together (ns), or within this share of the shortest of them.
@@ -41,9 +41,9 @@ def find(program: Program) -> Meetings:
     member, _ = numbered([processes[graph.queue[node]], places[graph.queue[node]]])
     name = graph.work.name_id[node]
     out_node, out_group, groups = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
-    for one in distinct(name)[0].tolist():
+    for one in values_in(name).tolist():
         mine = np.flatnonzero(name == one)
-        members = distinct(member[mine])[0]
+        members = values_in(member[mine])
         if len(members) < 2:
             continue
         rows = [node[mine[member[mine] == who]] for who in members.tolist()]

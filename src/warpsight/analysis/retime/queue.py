@@ -15,7 +15,7 @@ import numpy.typing as npt
 from warpsight.analysis.path.dependencies import WAIT
 from warpsight.analysis.retime import usual
 from warpsight.analysis.retime.program import QUEUE, Program
-from warpsight.model.work import distinct
+from warpsight.model.work import values_in
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -108,7 +108,7 @@ def _ended_just_before(program: Program, source: Column, begun: Column, returned
     graph = program.graph
     out: Column = source.copy()
     late = returned - graph.end[source] > np.maximum(_NEAR, 0.1 * (returned - begun))
-    for number in distinct(graph.queue[source[late]])[0].tolist():
+    for number in values_in(graph.queue[source[late]]).tolist():
         mine = np.flatnonzero(late & (graph.queue[source] == number) & (graph.end[source] > begun))
         nodes = np.flatnonzero(graph.queue == number)
         nodes = nodes[np.argsort(graph.end[nodes], kind="stable")]

@@ -11,7 +11,7 @@ from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.path.host import waits_implicitly
 from warpsight.analysis.retime import usual
 from warpsight.analysis.retime.program import Program
-from warpsight.model.work import distinct
+from warpsight.model.work import values_in
 
 Column = npt.NDArray[Any]
 #: Defaults if a trace shows none (ns): from the end of the awaited work to the end of the call, and a wait for nothing.
@@ -119,7 +119,7 @@ def _with_silent_waits(program: Program) -> Program:
     _, target, kind = graph.edges
     waits = np.isin(kind, (path.SYNC, path.BLOCKING))
     process = graph.calls.process[graph.by_thread.call]
-    told = distinct(process[target[waits] >> 1])[0] if len(process) else process
+    told = values_in(process[target[waits] >> 1]) if len(process) else process
     begins = np.arange(0, base, 2)
     length = program.lag[begins]
     silent = (length >= _SILENT) & (program.before[begins] >= 0) & ~np.isin(process, told)
@@ -130,7 +130,7 @@ def _with_silent_waits(program: Program) -> Program:
     owner = graph.by_thread.thread
     lag = program.lag.copy()
     links = program.links
-    for thread in distinct(owner[silent])[0].tolist():
+    for thread in values_in(owner[silent]).tolist():
         mine = nodes[owner[program.place[nodes]] == thread]
         at = np.flatnonzero(silent & (owner == thread))
         if not len(mine):
@@ -231,7 +231,7 @@ def _working_meanwhile(program: Program, source: Column, target: Column) -> Colu
     begins = time[0 : program.base : 2]
     out = before < 0
     pairs = owner[source >> 1].astype(np.int64) * len(bounds) + owner[target >> 1]
-    for pair in distinct(pairs)[0].tolist():
+    for pair in values_in(pairs).tolist():
         mine = np.flatnonzero((pairs == pair) & ~out)
         (a, b), (c, d) = (bounds[one : one + 2].tolist() for one in divmod(pair, len(bounds)))
         theirs, own = np.maximum.accumulate(begins[a:b]), np.maximum.accumulate(begins[c:d])

@@ -11,7 +11,7 @@ from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.retime import waiting
 from warpsight.analysis.retime.program import Links, Program
 from warpsight.model.naming.api_names import is_gpu_api
-from warpsight.model.work import COMMUNICATION, COPY, KERNEL, SET, distinct
+from warpsight.model.work import COMMUNICATION, COPY, KERNEL, SET, values_in
 
 Column = npt.NDArray[Any]
 _STREAMS = (path.EVENT, path.DEFAULT, path.LISTED)
@@ -64,7 +64,7 @@ def copies(program: Program) -> Program:
 def chosen_copies(program: Program, chosen: Column) -> Program:
     """Some copies or fills (nodes) take no time, and their calls return immediately."""
     issued = program.place[chosen]
-    points = 2 * distinct(issued[issued >= 0])[0].astype(np.int64) + 1
+    points = 2 * values_in(issued[issued >= 0]).astype(np.int64) + 1
     return _timeless(_returning(program, points), chosen)
 
 
@@ -149,7 +149,7 @@ def launching(program: Program, short: int) -> Program:
 
 def launches(program: Program) -> Program:
     """Launch calls take no time; the launched work arrives at once and follows its predecessor without a gap."""
-    points = 2 * distinct(program.place[program.place >= 0])[0].astype(np.int64) + 1
+    points = 2 * values_in(program.place[program.place >= 0]).astype(np.int64) + 1
     lag = program.lag.copy()
     lag[points] = np.minimum(lag[points], 0)
     lag[waiting.inside(program, points)] = 0

@@ -8,14 +8,14 @@ import numpy as np
 
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts, longest
-from warpsight.model.work import COMMUNICATION, distinct
+from warpsight.model.work import COMMUNICATION, values_in
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Point to the command that finds the rank the others wait for."""
     work = facts.work
     chosen = np.flatnonzero(work.kind == COMMUNICATION)
-    ranks = len(distinct(work.process[chosen])[0])
+    ranks = len(values_in(work.process[chosen]))
     if ranks < 2:
         return
     text = (

@@ -32,7 +32,7 @@ from warpsight.model.naming import kernel_names
 from warpsight.model.naming import texts as names_of
 from warpsight.model.work import COMMUNICATION as COLLECTIVE
 from warpsight.model.work import COPY as MEMCPY
-from warpsight.model.work import KERNEL, any_of, distinct, summed
+from warpsight.model.work import KERNEL, any_of, distinct, summed, values_in
 
 Column = npt.NDArray[Any]
 #: Maximum number of listed parts of a class, and of devices.
@@ -199,7 +199,7 @@ def _calls_at(found: Account, mine: Column, name: str) -> Column:
     index = index[np.argsort(calls.start[index], kind="stable")]
     launch = found.gaps.call[pieces.gap[mine]]
     begin = pieces.begin[mine]
-    threads = distinct(calls.thread[launch])[0]
+    threads = values_in(calls.thread[launch])
     for thread in threads.tolist():
         own = index[calls.thread[index] == thread]
         here = np.flatnonzero(calls.thread[launch] == thread)

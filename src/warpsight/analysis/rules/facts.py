@@ -91,7 +91,7 @@ class Facts:
         order = np.argsort(columns["time"], kind="stable")
         time, value, device, name = (columns[c][order] for c in ("time", "value", "device", "name"))
         found = {}
-        for one in device_work.distinct(device)[0].tolist():
+        for one in device_work.values_in(device).tolist():
             mine = np.flatnonzero(device == one)
             rows = device_work.split(name[mine], len(texts["name"]))
             found[one] = time[mine], value[mine], dict(zip(texts["name"], rows, strict=True))

@@ -13,7 +13,7 @@ from warpsight.analysis.base.result import Finding
 from warpsight.analysis.memory import use as memory
 from warpsight.analysis.memory.use import NEVER, Allocations
 from warpsight.analysis.rules.facts import Facts, longest
-from warpsight.model.work import distinct, numbered
+from warpsight.model.work import numbered, values_in
 
 Column = npt.NDArray[Any]
 #: A leak has at least this many unfreed allocations, in every quarter of the window, and this share of the memory.
@@ -59,7 +59,7 @@ def _growth(facts: Facts, found: Allocations) -> Iterator[Finding]:
         )
         if (
             len(mine) < LEAST
-            or len(distinct(quarter)[0]) < QUARTERS
+            or len(values_in(quarter)) < QUARTERS
             or grown < max(LEAST_GROWTH * held, _LEAST_BYTES)
             or len(mine) * 2 < all_made
             or turns == 1

@@ -14,7 +14,7 @@ from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.analysis.steps import iterations
 from warpsight.model.naming import texts as names_of
-from warpsight.model.work import distinct
+from warpsight.model.work import values_in
 
 if TYPE_CHECKING:
     from warpsight.analysis.steps.iterations import Iterations
@@ -74,7 +74,7 @@ def _difference(facts: Facts, one: Iterations, finding: Finding) -> tuple[str, .
 
 def _unusual(one: Iterations, rows: npt.NDArray[np.intp], plain: int) -> npt.NDArray[np.bool_]:
     """Which rows were launched by stacks that a usual iteration does not have; all rows if there are no such stacks."""
-    known = distinct(one.work.stack[one.rows_of(plain)])[0]
+    known = values_in(one.work.stack[one.rows_of(plain)])
     new = ~np.isin(one.work.stack[rows], known)
     return new if new.any() else np.ones(len(rows), bool)
 

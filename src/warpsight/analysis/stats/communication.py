@@ -16,7 +16,7 @@ from warpsight.model import work as device_work
 from warpsight.model.calls import joined
 from warpsight.model.naming import collective_names
 from warpsight.model.selection import Rows
-from warpsight.model.work import COMMUNICATION, KERNEL, Work, distinct
+from warpsight.model.work import COMMUNICATION, KERNEL, Work, values_in
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -50,7 +50,7 @@ def communication(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     for device, index in work.per_device():
         compute = work.of_kind(KERNEL, among=index)
         own = index[work.kind[index] == COMMUNICATION]
-        for number in distinct(code[own])[0].tolist():
+        for number in values_in(code[own]).tolist():
             chosen = own[code[own] == number]
             alone = intervals.difference(work.of_kind(among=chosen), compute).total
             name = parsed[number]

@@ -82,12 +82,10 @@ def _tables(trace: StoredTrace) -> list[dict[str, Any]]:
 
 
 def _extent(trace: StoredTrace) -> tuple[int | None, int | None]:
-    first, last = [], []
-    for table, column in TIMED.items():
-        length = " + coalesce(duration, 0)" if column == "start" else ""
-        low, high = trace.sql(f"SELECT min({column}), max({column}{length}) FROM {table}").fetchall()[0]
-        first += [] if low is None else [int(low)]
-        last += [] if high is None else [int(high)]
+    first, last = (
+        [moment for moment in map(ask, TIMED, TIMED.values()) if moment is not None]
+        for ask in (trace.least, trace.latest)
+    )
     return min(first, default=None), max(last, default=None)
 
 

@@ -127,11 +127,11 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
         lost = np.flatnonzero(~known)
         when[lost] = work.start[lost]
     out = []
-    for process in device_work.distinct(work.process)[0].tolist():
+    for process in device_work.values_in(work.process).tolist():
         mine = np.flatnonzero(work.process == process)
         launched, when = _in_order(trace, work, mine, known, when)
         launching = call[mine][known[mine]]
-        threads = device_work.distinct(issued.thread[launching])[0] if len(issued) else launched[:0]
+        threads = device_work.values_in(issued.thread[launching]) if len(issued) else launched[:0]
         moments = when[launched]
         turns = _main_loop(trace, process, work, launched, moments, threads, repetition)
         if turns is None:

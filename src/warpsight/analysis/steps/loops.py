@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.model.naming.texts import texts
-from warpsight.model.work import distinct, numbered, split
+from warpsight.model.work import distinct, numbered, split, values_in
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -113,12 +113,12 @@ def shared(trace: StoredTrace) -> list[tuple[Loop, frozenset[int]]]:
         return out
     columns, name_id = _of_table(trace, "marker")
     named = texts(trace, "name")
-    patterns = {i: _NUMBERED.sub("#", named.get(i) or "") for i in distinct(name_id)[0].tolist()}
+    patterns = {i: _NUMBERED.sub("#", named.get(i) or "") for i in values_in(name_id).tolist()}
     for pattern in sorted({text for text in patterns.values() if names_a_turn(text)}):
         like = np.isin(name_id, [i for i, text in patterns.items() if text == pattern])
-        for process in distinct(columns["process"][like])[0].tolist():
+        for process in values_in(columns["process"][like]).tolist():
             rows = np.flatnonzero(like & (columns["process"] == process))
-            threads = frozenset(distinct(columns["thread"][rows])[0].tolist())
+            threads = frozenset(values_in(columns["thread"][rows]).tolist())
             if len(rows) > MOST or len(threads) < 2:
                 continue
             rows = rows[np.argsort(columns["start"][rows], kind="stable")]

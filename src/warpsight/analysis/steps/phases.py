@@ -22,7 +22,7 @@ from warpsight.model import calls
 from warpsight.model import work as device_work
 from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
-from warpsight.model.work import COMMUNICATION, COPY, Work, distinct
+from warpsight.model.work import COMMUNICATION, COPY, Work, values_in
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -75,7 +75,7 @@ def phases(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     duration = work.end - work.start
     turn, turns = _turns(trace, rows, work)
     listed: list[dict[str, Any]] = []
-    for process in distinct(work.process)[0].tolist():
+    for process in values_in(work.process).tolist():
         mine = work.process == process
         whole = max(int(duration[mine].sum()), 1)
         for number, name in enumerate(PHASES):

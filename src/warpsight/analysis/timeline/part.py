@@ -128,10 +128,12 @@ def _bins(scene: Scene, rows: Column, begin: int, end: int, count: int) -> _Bins
         row: Row = scene.rows[int(rows[place])]
         where = row.between(begin, end)
         busy[place] = np.diff(intervals.measure(row.covered, edges)) / width
-        start, stop = np.maximum(row.start[where], begin), np.minimum(row.end[where], end)
+        start, stop = row.start[where], row.end[where]
+        if len(start) and (int(start[0]) < begin or int(row.reach[where.stop - 1]) > end):
+            start, stop = np.maximum(start, begin), np.minimum(stop, end)
         used, code = distinct(row.name[where])
-        real = np.flatnonzero(stop > start)
-        if len(real) < len(start):
+        real = stop > start
+        if not real.all():
             start, stop, code = start[real], stop[real], code[real]
         if len(start):
             most = dominant(start, stop, code, edges)

@@ -7,6 +7,7 @@ themselves. The caller selects rows on the arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,6 +90,63 @@ def least(
         else:
             found += [int(one.min) for one in statistics if one.has_min_max]
     return min(found, default=None)
+
+
+def latest(
+    files: Sequence[str], column: str, footer: Callable[[str], pq.FileMetaData], length: str | None = None
+) -> int | None:
+    """The largest value of a column of integers, or of its sum with another one (null counts as 0); None without values.
+
+    A row group's footer says how large its values can be: the most promising ones are read first, and most of them never.
+    """
+    groups: list[tuple[float, str, int]] = []
+    for file in files:
+        metadata = footer(file)
+        moments = _largest(metadata, column)
+        lengths = [None] * len(moments) if length is None else _largest(metadata, length)
+        groups += [
+            (moment + max(0, longest or 0), file, group)
+            for group, (moment, longest) in enumerate(zip(moments, lengths, strict=True))
+            if moment is not None
+        ]
+    found: int | None = None
+    for bound, file, group in sorted(groups, reverse=True):
+        if found is not None and bound <= found:
+            break
+        last = _latest_of(file, footer(file), group, column, length)
+        found = last if found is None else found if last is None else max(found, last)
+    return found
+
+
+def _largest(metadata: pq.FileMetaData, column: str) -> list[float | None]:
+    """The largest value of a column in each row group by the footer: infinite if it is not there, None without values."""
+    statistics = _statistics(metadata, column)
+    if statistics is None:
+        return [inf] * metadata.num_row_groups
+    if not statistics:
+        return [None] * metadata.num_row_groups
+    return [one.max if one.has_min_max else inf if one.num_values else None for one in statistics]
+
+
+def _latest_of(
+    file: str, metadata: pq.FileMetaData, group: int, column: str, length: str | None
+) -> int | None:
+    """The largest value or sum in a row group."""
+    import pyarrow.parquet as pq
+
+    names = [column] if length is None else [column, length]
+    with pq.ParquetFile(file, metadata=metadata) as opened:
+        batch = opened.read_row_group(group, [name for name in names if name in metadata.schema.names])
+    null = np.iinfo(np.int64).min
+    values = {}
+    for name, fill in zip(batch.column_names, (null, 0), strict=False):
+        values[name] = np.empty(len(batch), np.int64)
+        _fill(batch.column(name), values[name], 0, fill, None)
+    there = np.flatnonzero(values[column] != null)
+    moments = values[column][there]
+    if length in values:
+        moments += values[length][there]
+    return int(moments.max()) if len(moments) else None
 
 
 def has(files: Sequence[str], table: Table, column: str, footer: Callable[[str], pq.FileMetaData]) -> bool:

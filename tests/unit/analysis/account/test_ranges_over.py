@@ -56,7 +56,7 @@ def loaded(build, stretches=((0, 1_000),), names=("a",), **tables):
     begin, end = columns(stretches)
     trace = build(names=names, **tables)
     on = axis(np.array([0]), np.array([THREAD]), 0, 1_000)
-    found = ranges_over.load(trace, on, begin, end)
+    found = ranges_over.load(trace, on, measure(begin, end))
     time, length = found.over(begin, end)
     return [
         (name, int(level), int(t), int(n))

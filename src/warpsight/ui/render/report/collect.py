@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 _NONE = Result({})
-#: Kernels and calls from which those that need the account run alone: with others they would need more than 3 GB at 20 million.
+#: Kernels and calls from which what needs as much memory as the account waits for it: together they would need more than 3 GB at
+#: 20 million.
 _LARGE = 10_000_000
-_OF_ACCOUNT = ("verdict", "account", "gaps")
+_AFTER_THE_ACCOUNT = ("flame", "iterations", "scene")
 
 
 @dataclass
@@ -56,20 +57,19 @@ class Material:
 def collect(trace: StoredTrace, rows: Rows) -> Material:
     """Run the analyses on two threads: DuckDB and NumPy release the GIL, so two cores stay busy.
 
-    The memory that the analyses need besides the shared columns adds up. With a large trace (:data:`_LARGE`), the analyses that
-    need the account therefore run alone, and the account is freed after them.
+    The memory that the analyses need besides the shared columns adds up. With a large trace (:data:`_LARGE`), those that need
+    much begin when the account has been freed.
     """
     from warpsight.analysis.account.account import forget
 
     material = Material(begin_of(trace))
-    large = sum(trace.count(table) for table in ("kernel", "launch", "api")) > _LARGE
-    # Analyses that need the account come first, and the timeline last: its rows are as many as the work and the calls.
     every = questions()
-    groups = (
-        [_OF_ACCOUNT, tuple(name for name in every if name not in _OF_ACCOUNT)] if large else [tuple(every)]
-    )
+    large = sum(trace.count(table) for table in ("kernel", "launch", "api")) > _LARGE
+    groups = [tuple(every)]
+    if large:
+        groups = [tuple(name for name in every if name not in _AFTER_THE_ACCOUNT), _AFTER_THE_ACCOUNT]
     for group in groups:
-        with workers(1 if large and group is _OF_ACCOUNT else 2, "report") as pool:
+        with workers(2, "report") as pool:
             jobs = {name: pool.submit(every[name], trace, rows) for name in group}
             for name, job in jobs.items():
                 try:
@@ -82,7 +82,7 @@ def collect(trace: StoredTrace, rows: Rows) -> Material:
 
 
 def questions() -> dict[str, Callable[[StoredTrace, Rows], object]]:
-    """Section → function that produces it."""
+    """Section → function that produces it; those that wait for the verdict's account come late."""
     from warpsight.analysis.account.questions import gaps, spans
     from warpsight.analysis.flame.graph import flame
     from warpsight.analysis.rules.verdict import verdict
@@ -95,8 +95,6 @@ def questions() -> dict[str, Callable[[StoredTrace, Rows], object]]:
 
     return {
         "verdict": verdict,
-        "account": spans,
-        "gaps": lambda trace, rows: gaps(trace, rows, every=False),
         "flame": flame,
         "kernels": lambda trace, rows: stats(trace, "kernels", rows),
         "memory": memory,
@@ -104,6 +102,8 @@ def questions() -> dict[str, Callable[[StoredTrace, Rows], object]]:
         "counters": counters,
         "contents": lambda trace, rows: contents(trace),
         "lost": lambda trace, rows: lost(trace),
+        "account": spans,
+        "gaps": lambda trace, rows: gaps(trace, rows, every=False),
         "iterations": iterations,
         "scene": scene,
     }
