@@ -351,7 +351,7 @@ bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std:
   if (result == SANITIZER_SUCCESS)
     result = functions_.copy_to_device(context->launches + slot, &launch, sizeof launch, stream);
   if (result == SANITIZER_SUCCESS)
-    result = module->compiled != nullptr ? set_place(*context, data, stream, context->launches + slot)
+    result = module->compiled != nullptr ? set_place(*context, module, data, stream, context->launches + slot)
                                          : functions_.set_launch_data(data.hLaunch, data.function,
                                                                       data.hStream, context->launches + slot);
   if (result != SANITIZER_SUCCESS) {
@@ -413,7 +413,7 @@ void Tracer::launch_begins(const Sanitizer_LaunchData& data, uint64_t graph) {
     if (module->second.compiled != nullptr) {  // a graph's nodes have the same grid in each of its launches
       if (!recorded && graph != 0) {
         Context* const context = context_of(data.context);
-        if (context != nullptr) set_place(*context, data, data.hApiStream, nullptr);
+        if (context != nullptr) set_place(*context, &module->second, data, data.hApiStream, nullptr);
       }
       return;
     }

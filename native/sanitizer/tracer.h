@@ -99,6 +99,8 @@ class Tracer {
     std::map<std::string, std::string> codes;  // WS_CHECK: of functions
     uint32_t architecture = 0;
     const CompiledModule* compiled = nullptr;  // WS_CHECK: its checks, where it was compiled with them
+    void* places = nullptr;                    // of these: the variable that points to the context's places
+    std::set<Sanitizer_StreamHandle> streams;  // in which it was set
   };
 
   Context* context_of(CUcontext handle);
@@ -108,7 +110,7 @@ class Tracer {
   bool patch(CUmodule handle);
   uint64_t place_functions(CUmodule handle, Module* module, const std::string& kernel);
   bool take_checks(const Sanitizer_ResourceModuleData& data, Module* module);
-  SanitizerResult set_place(const Context& context, const Sanitizer_LaunchData& data,
+  SanitizerResult set_place(const Context& context, Module* module, const Sanitizer_LaunchData& data,
                             Sanitizer_StreamHandle stream, const WsLaunch* launch);
   bool take_points(const Sanitizer_ResourceModuleData& data, Module* module);
   void read_code(CUmodule handle, Context* context, const Module& module, const std::string& kernel);

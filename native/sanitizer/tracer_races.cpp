@@ -3,7 +3,7 @@
 
 namespace warpsight {
 
-// Whether a module was compiled with its checks; these learn where the launches of their context are.
+// Whether a module was compiled with its checks.
 bool Tracer::take_checks(const Sanitizer_ResourceModuleData& data, Module* module) {
   const CompiledModule* const found =
       compiled_ != nullptr ? compiled_->find({data.pCubin, data.cubinSize}) : nullptr;
@@ -15,11 +15,8 @@ bool Tracer::take_checks(const Sanitizer_ResourceModuleData& data, Module* modul
     file_.lose("modules with compiled checks that could not be prepared were not looked at", 1);
     return true;
   }
-  SanitizerResult result = functions_.copy_to_device(reinterpret_cast<void*>(variable), &context->places,
-                                                     sizeof context->places, nullptr);
-  if (result == SANITIZER_SUCCESS) result = finish(reinterpret_cast<void*>(variable));
-  if (result != SANITIZER_SUCCESS) trouble("a module with compiled checks cannot be prepared", result);
   module->compiled = found;
+  module->places = reinterpret_cast<void*>(variable);
   module->number = modules_seen_++;
   file_.describe("{\"kind\":\"sites\",\"module\":" + std::to_string(module->number) +
                  ",\"kernels\":" + found->sites + "}");
@@ -29,10 +26,20 @@ bool Tracer::take_checks(const Sanitizer_ResourceModuleData& data, Module* modul
 }
 
 // Writes where a launch is described, for kernels with compiled checks; null for one that is not looked at.
-SanitizerResult Tracer::set_place(const Context& context, const Sanitizer_LaunchData& data,
+// In the launch's stream, before it: so is what the module's checks need, the places of their context. To
+// wait for another stream could wait for a kernel that waits for this launch.
+SanitizerResult Tracer::set_place(const Context& context, Module* module, const Sanitizer_LaunchData& data,
                                   Sanitizer_StreamHandle stream, const WsLaunch* launch) {
+  SanitizerResult result = SANITIZER_SUCCESS;
+  if (module->streams.insert(stream).second) {
+    WsPlace* places = context.places;
+    result = functions_.copy_to_device(module->places, &places, sizeof places, stream);
+  }
   WsPlace place = {data.gridId, launch};
-  return functions_.copy_to_device(context.places + data.gridId % WS_PLACES, &place, sizeof place, stream);
+  if (result == SANITIZER_SUCCESS)
+    result =
+        functions_.copy_to_device(context.places + data.gridId % WS_PLACES, &place, sizeof place, stream);
+  return result;
 }
 
 // Reads the code of a kernel, and of the module's other functions, which it may call.

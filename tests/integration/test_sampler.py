@@ -86,14 +86,20 @@ def test_waiting_threads_are_where_they_wait(library: Path, tmp_path: Path, mino
         assert recorded.stacks[int(row["stack"])]["method"] == layout.STACK_REMOTE
 
 
+def sample_busy(library: Path, folder: Path, minor: int | str, doing: str) -> tuple[list[Any], Recorded]:
+    """Samples of the only thread of a program that never waits, and the recording; all are there or said to be missed."""
+    with target(minor, doing) as (process, threads):
+        said, recorded = sample(library, folder, process.pid, 3000)
+    busy = [row for row in recorded.samples if row["thread"] == threads[0]]
+    assert len(busy) + said["statistics"][1] >= 3000
+    return busy, recorded
+
+
 @pytest.mark.parametrize("minor", MINORS)
 def test_a_working_thread_is_never_seen_where_it_cannot_be(
     library: Path, tmp_path: Path, minor: int | str
 ) -> None:
-    with target(minor, "working") as (process, threads):
-        said, recorded = sample(library, tmp_path, process.pid, 3000)
-    busy = [row for row in recorded.samples if row["thread"] == threads[0]]
-    assert len(busy) + said["statistics"][1] >= 3000
+    busy, recorded = sample_busy(library, tmp_path, minor, "working")
     assert len(busy) > 300
     ladder = [name + str(n) for n in range(12) for name in "ab"]
     seen = set()
@@ -111,10 +117,7 @@ def test_a_generator_is_never_seen_without_what_resumed_it(
     library: Path, tmp_path: Path, minor: int | str
 ) -> None:
     """Between two values a generator's frame has no caller; read at that moment, the stack would end there."""
-    with target(minor, "generating") as (process, threads):
-        said, recorded = sample(library, tmp_path, process.pid, 3000)
-    busy = [row for row in recorded.samples if row["thread"] == threads[0]]
-    assert len(busy) + said["statistics"][1] >= 3000
+    busy, recorded = sample_busy(library, tmp_path, minor, "generating")
     assert len(busy) > 1000
     for stack in {int(row["stack"]) for row in busy}:
         names = [name.rpartition(".")[2] for name, _, _ in recorded.chain(stack)]
