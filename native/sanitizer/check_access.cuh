@@ -229,31 +229,36 @@ extern "C" __device__ __noinline__ int ws_check_word_of_line(void* userdata, u32
   return 0;
 }
 
-// Words of a lane's access. `bits`: 16 in shared memory, 32 where it writes; bytes << 8.
+// Words of a lane's access. `bits`: 16 in shared memory, 32 where it writes; bytes << 8. There is one way
+// out: when a lane returned before the others, it stayed in this function for ever while they went on, in
+// compiled checks of a loop that waits (CUB's scan on an H200).
 extern "C" __device__ __noinline__ int ws_check_words(void* userdata, const WsRace* race, const WsWarp* own,
                                                       u64 mine, u64 address, u32 bits, u32 facts) {
-  const u32 lanes = __activemask(), lane = this_lane(), size = bits >> 8;
+  const u32 lanes = __activemask(), lane = this_lane();
   const bool shared = (bits & 16) != 0, write = (bits & 32) != 0;
+  u32 size = bits >> 8;
   bits &= 48;
   if (!write && (lanes & (lanes - 1)) != 0 &&
       __all_sync(lanes, __shfl_sync(lanes, address, __ffs(lanes) - 1) == address)) {
-    if ((lanes & ((1u << lane) - 1)) != 0) return 0;
+    if ((lanes & ((1u << lane) - 1)) != 0) size = 0;  // the first lane notes it for all
     mine |= kSameWarp << 4;
     bits |= 64;
   }
   mine |= lane << 22;
   const u32 block = block_of_grid(), first = block * race->warps;
-  u64 *writes, *reads, *line = nullptr;
+  u64 *writes, *reads = nullptr, *line = nullptr;
   if (shared) {
     writes = word_of_shared(race, block, own->shared_shift, static_cast<u32>(address));
-    if (writes == nullptr) return ws_check_unwatched(userdata);
     reads = writes + WS_BLOCK_WORDS;
   } else {
     u64* const page = page_of(race, address);
-    if (page == nullptr) return ws_check_unwatched(userdata);
-    writes = word_of(page, address);
+    writes = page != nullptr ? word_of(page, address) : nullptr;
     reads = writes + WS_PAGE_WORDS;
     line = line_of(page, address);
+  }
+  if (writes == nullptr) {
+    ws_check_unwatched(userdata);
+    size = 0;
   }
 #pragma unroll 1
   for (u32 at = 0; at < size; at += 4, ++writes, ++reads) {
