@@ -260,9 +260,11 @@ def _served(programs: Programs, folder: Path, monkeypatch: pytest.MonkeyPatch, *
     source.write_text(PTX.format(kernel=programs.kernel, more=more))
     bytes_made = programs.cubin.stat().st_size + len("ws_module_1") + 1
     steps = (f"cuda:{programs.folder / 'libcuda.so.1'}", f"image:{source}:{bytes_made}", "launch:K:2:3")
-    with compiler.serving(tracing.shipped_ptx("compiled_checks"), [90]) as lines:
-        assert lines
-        return programs.run(folder, *steps, selection=TraceSelection(check=True, shadow_mib=64), more=lines)
+    with compiler.serving(tracing.shipped_ptx("compiled_checks"), [90]) as server:
+        assert server.lines
+        return programs.run(
+            folder, *steps, selection=TraceSelection(check=True, shadow_mib=64), more=server.lines
+        )
 
 
 def test_a_module_is_replaced_by_one_with_checks_whose_races_have_its_lines(

@@ -321,17 +321,40 @@ def test_code_that_the_driver_would_refuse_is_not_offered(
     monkeypatch.setattr(compiler, "find_tool", lambda _: tool)
     monkeypatch.setattr(compiler.nvml, "session", lambda: nullcontext(_Driver(driver)))
     monkeypatch.setattr(compiler.nvml, "ask", lambda _, function: function())
-    with compiler.serving(shipped_ptx("compiled_checks"), [90]) as lines:
-        assert bool(lines) == served
+    with compiler.serving(shipped_ptx("compiled_checks"), [90]) as server:
+        assert bool(server.lines) == served
+        assert bool(server.notes()) != served
 
 
 def test_two_kinds_of_gpus_are_left_to_patches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "find_tool", lambda _: Path("ptxas"))
     monkeypatch.setattr(compiler, "_loads_code_of", lambda _: True)
-    with compiler.serving(shipped_ptx("compiled_checks"), [90]) as lines:
-        assert lines
-    with compiler.serving(shipped_ptx("compiled_checks"), [80, 90]) as lines:
-        assert lines == []
+    with compiler.serving(shipped_ptx("compiled_checks"), [90]) as server:
+        assert server.lines
+        assert server.notes() == []
+    with compiler.serving(shipped_ptx("compiled_checks"), [80, 90]) as server:
+        assert server.lines == []
+        (note,) = server.notes()
+        assert "several architectures" in note
+
+
+def test_it_is_said_why_modules_are_left_to_patches(tmp_path: Path, checks: str) -> None:
+    tool = tmp_path / "ptxas"
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    tool.chmod(0o755)
+    served = compiler._Compiler(tool, checks, 90, ["k"])
+    waiting = "$a:\nld.volatile.global.u32 %r1, [%rd1];\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra $a;"
+    for body in (waiting, waiting, "wgmma.fence.sync.aligned;", "st.global.u32 [%rd1], 1;"):
+        assert served.compiled(kernel(body).encode(), 1) is None
+    assert served.compiled(b"\x7fELF" + bytes(60), 1) is None
+    assert (
+        served.compiled(kernel("ret;").replace(" k(", " other(").encode(), 1) is None
+    )  # has nothing to check
+    (note,) = compiler.Serving(patched=served.patched).notes()
+    assert note == (
+        "checks were patched into 5 modules, not compiled, which is slower: a loop that may wait for other threads (2); "
+        "instruction wgmma.fence.sync.aligned (1); ptxas refused the checks (1); no PTX in the program (1)"
+    )
 
 
 def _entry(kind: int, architecture: int, stored: bytes, *, flags: int = 0, whole: int = 0) -> bytes:

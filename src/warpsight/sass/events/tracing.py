@@ -26,7 +26,7 @@ from warpsight.formats.events.kinds import CHECKED, CLASSES, INSTRUCTIONS, KINDS
 from warpsight.recorder.launch import check_runnable
 from warpsight.recorder.signals import run_to_end
 from warpsight.sass.events import nvbit
-from warpsight.sass.races.compiled.compiler import serving
+from warpsight.sass.races.compiled.compiler import Serving, serving
 
 INJECTION = "CUDA_INJECTION64_PATH"
 REQUEST = "WARPSIGHT_EVENTS"
@@ -101,11 +101,12 @@ class TraceSelection:
 
 @dataclass(frozen=True)
 class TracedRun:
-    """The result of a run: the program's exit code and the event files, one per process that used a GPU."""
+    """The result of a run: the program's exit code, the event files, one per process that used a GPU, and what to know of it."""
 
     code: int
     files: tuple[Path, ...]
     command: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 def refuse_other_tools() -> None:
@@ -139,13 +140,14 @@ def trace(program: Sequence[str], selection: TraceSelection, out: Path) -> Trace
             patches = assemble(Path(temporary), found)
             lines = request(selection, Path(temporary, "events"), interface, patches)
             variables = {}
+        server = Serving()
         with ExitStack() as running:
             if interface is not None and selection.check and selection.compiled:
-                lines += running.enter_context(
-                    serving(shipped_ptx("compiled_checks"), found, selection.kernels)
-                )
+                checks = shipped_ptx("compiled_checks")
+                server = running.enter_context(serving(checks, found, selection.kernels))
+            lines += server.lines
             code = run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines), **variables})
-        return TracedRun(code, keep_files(Path(temporary), out), tuple(program))
+        return TracedRun(code, keep_files(Path(temporary), out), tuple(program), tuple(server.notes()))
 
 
 def request(selection: TraceSelection, file: Path, sanitizer: Path, patches: Sequence[Path]) -> list[str]:

@@ -14,8 +14,10 @@ import struct
 import subprocess
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from warpsight.device_code.demangle import demangle
 from warpsight.device_code.disassembly import find_tool
 from warpsight.device_code.fatbin import FatbinError, ptx_for
 from warpsight.machine import nvml
-from warpsight.sass.races.compiled.instructions import COPIES, UnsuitableModuleError
+from warpsight.sass.races.compiled.instructions import COPIES, NoKernelsError, UnsuitableModuleError
 from warpsight.sass.races.compiled.instrument import Instrumented, instrumented
 
 _HEAD = struct.Struct("<QQ")
@@ -36,9 +38,34 @@ _LARGEST_PTX = 4 << 20
 _TARGET = re.compile(r"^\.target\s+sm_(\d+)([af]?)", re.MULTILINE)
 
 
+@dataclass
+class Serving:
+    """A server, or why there is none.
+
+    Attributes:
+        lines: Those of the request that name the server.
+        patched: Modules that were left to patches, by the reason.
+        none: Why there is no server.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    patched: Counter[str] = field(default_factory=Counter)
+    none: str = ""
+
+    def notes(self) -> list[str]:
+        """Why checks were patched into kernels, which makes these several times slower; empty where none were."""
+        if self.none:
+            return [f"checks were patched into kernels, not compiled, which is slower: {self.none}"]
+        if not self.patched:
+            return []
+        reasons = "; ".join(f"{reason} ({count})" for reason, count in self.patched.most_common())
+        modules = "1 module" if self.patched.total() == 1 else f"{self.patched.total()} modules"
+        return [f"checks were patched into {modules}, not compiled, which is slower: {reasons}"]
+
+
 @contextmanager
-def serving(checks: Path, architectures: Sequence[int], kernels: Sequence[str] = ()) -> Iterator[list[str]]:
-    """Serve while a program runs; yields the request's lines that name the server, none if it cannot work here.
+def serving(checks: Path, architectures: Sequence[int], kernels: Sequence[str] = ()) -> Iterator[Serving]:
+    """Serve while a program runs.
 
     Args:
         checks: Device code that the checks call.
@@ -46,21 +73,28 @@ def serving(checks: Path, architectures: Sequence[int], kernels: Sequence[str] =
         kernels: Patterns of the kernels to check, mangled or demangled; all if there are none.
     """
     tool = find_tool("ptxas")
-    if tool is None or len(set(architectures)) != 1 or not _loads_code_of(tool):
-        yield []
+    if tool is None:
+        yield Serving(none="ptxas was not found")
+        return
+    if len(set(architectures)) != 1:
+        yield Serving(none="GPUs of several architectures")
+        return
+    if not _loads_code_of(tool):
+        yield Serving(none="ptxas is newer than the driver")
         return
     with tempfile.TemporaryDirectory(prefix="warpsight-compile-") as folder:
         path = f"{folder}/socket"
+        compiler = _Compiler(tool, checks.read_text(), architectures[0], kernels)
         try:
-            server = _Server(path, _Compiler(tool, checks.read_text(), architectures[0], kernels))
-        except OSError:  # the folder for temporary files has a name that is too long for a socket
-            yield []
+            server = _Server(path, compiler)
+        except OSError:
+            yield Serving(none="the name of the folder for temporary files is too long for a socket")
             return
         with server:
             thread = threading.Thread(target=server.serve_forever, daemon=True)
             thread.start()
             try:
-                yield [f"compiler={path}", f"architecture={architectures[0]}"]
+                yield Serving([f"compiler={path}", f"architecture={architectures[0]}"], compiler.patched)
             finally:
                 server.shutdown()
                 thread.join()
@@ -87,22 +121,23 @@ class _Compiler:
         self._checks = checks
         self._architecture = architecture
         self._kernels = kernels
+        self.patched: Counter[str] = Counter()
 
     def compiled(self, image: bytes, number: int) -> tuple[bytes, str, str] | None:
         """Code, facts and sites of a module, which it bears the number of; None if it stays as it is."""
         try:
             ptx = ptx_for(image, self._architecture)
-            made = (
-                instrumented(ptx, self._checks, self._wanted)
-                if ptx is not None and len(ptx) <= _LARGEST_PTX
-                else None
-            )
-        except (FatbinError, UnsuitableModuleError):
+            if ptx is None:
+                raise UnsuitableModuleError("no PTX in the program")
+            if len(ptx) > _LARGEST_PTX:
+                raise UnsuitableModuleError("more than 4 MiB of PTX")
+            made = instrumented(ptx, self._checks, self._wanted)
+            return self._assembled(made, number), _facts(made), _sites(made)
+        except NoKernelsError:
             return None
-        if made is None:
+        except (FatbinError, UnsuitableModuleError) as error:
+            self.patched[str(error)] += 1
             return None
-        code = self._assembled(made, number)
-        return None if code is None else (code, _facts(made), _sites(made))
 
     def _wanted(self, kernel: str) -> bool:
         """Whether a kernel is chosen: by its name, mangled or not, as the library does it."""
@@ -111,7 +146,7 @@ class _Compiler:
             fnmatchcase(name, pattern) for pattern in self._kernels for name in names
         )
 
-    def _assembled(self, made: Instrumented, number: int) -> bytes | None:
+    def _assembled(self, made: Instrumented, number: int) -> bytes:
         ptx = f"{made.ptx}\n.visible .global .align 4 .u32 ws_module_{number};\n"
         target = _TARGET.search(ptx)
         exact = target is not None and target[2] and int(target[1]) == self._architecture
@@ -124,9 +159,12 @@ class _Compiler:
             try:
                 done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
             except subprocess.TimeoutExpired:
-                return None
-            # ptxas refuses kernels in which more predicates are needed behind a call than there are registers for.
-            return code.read_bytes() if done.returncode == 0 else None
+                raise UnsuitableModuleError(f"ptxas took more than {_PATIENCE_S:.0f} s") from None
+            if (
+                done.returncode
+            ):  # as where more predicates are needed behind a call than there are registers for
+                raise UnsuitableModuleError("ptxas refused the checks")
+            return code.read_bytes()
 
 
 def _facts(made: Instrumented) -> str:

@@ -30,7 +30,11 @@ _UNKNOWN = (
 
 
 class UnsuitableModuleError(ValueError):
-    """A module that is left to the Sanitizer's patches, such as one with an instruction that is not known here."""
+    """A module that is left to the Sanitizer's patches: the text says why, such as an instruction that is not known here."""
+
+
+class NoKernelsError(UnsuitableModuleError):
+    """A module without kernels to check."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ def meaning(operation: str, arguments: str) -> PtxAccess | Order | Fence | Arriv
     """
     words = operation.split(".")
     if operation.startswith(_UNKNOWN):
-        raise UnsuitableModuleError(operation)
+        raise UnsuitableModuleError(f"instruction {operation}")
     if words[0] in ("bar", "barrier"):
         return _barrier(words, arguments)
     if words[0] in ("membar", "fence"):
@@ -98,7 +102,7 @@ def meaning(operation: str, arguments: str) -> PtxAccess | Order | Fence | Arriv
         flags = READS if words[0] == "ldmatrix" else WRITES
         return PtxAccess("matrices", 16, flags, 0, _address(arguments), count=count)
     if "[" in arguments and words[0] not in (*_IGNORED, "call"):
-        raise UnsuitableModuleError(operation)
+        raise UnsuitableModuleError(f"instruction {operation}")
     return None
 
 
@@ -134,13 +138,13 @@ def _copy(words: list[str], arguments: str) -> PtxAccess | Order:
         return Order(behind=((ALL_COPIED, "0", "0"),))
     found = re.fullmatch(r"\[([^\]]+)\],\s*\[([^\]]+)\],\s*(\d+|0x[0-9a-fA-F]+)\b.*", arguments)
     if found is None:
-        raise UnsuitableModuleError(".".join(words))
+        raise UnsuitableModuleError(f"instruction {'.'.join(words)}")
     return PtxAccess("copy", int(found[3], 0), WRITES, 1 << COPIES, found[1].strip(), found[2].strip())
 
 
 def _access(operation: str, words: list[str], arguments: str) -> PtxAccess | None:
     if any(word in ("shared::cluster", "cluster") for word in words) and "shared::cluster" in operation:
-        raise UnsuitableModuleError(operation)
+        raise UnsuitableModuleError(f"instruction {operation}")
     space = next((_SPACES[word] for word in _spaces(operation)), "generic")
     if not space:
         return None
@@ -184,12 +188,12 @@ def _size(operation: str, words: list[str]) -> int:
         return _NARROW[kind] * vector
     bits = _BITS.fullmatch(kind)
     if bits is None or not (bits[1] or bits[2]):
-        raise UnsuitableModuleError(operation)
+        raise UnsuitableModuleError(f"instruction {operation}")
     return int(bits[1] or bits[2]) // 8 * vector
 
 
 def _address(arguments: str) -> str:
     found = re.search(r"\[([^\]]+)\]", arguments)
     if found is None:
-        raise UnsuitableModuleError(arguments)
+        raise UnsuitableModuleError(f"operand {arguments}")
     return found[1].strip()

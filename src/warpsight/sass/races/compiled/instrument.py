@@ -19,6 +19,7 @@ from warpsight.sass.races.compiled.instructions import (
     SCOPE,
     Arrival,
     Fence,
+    NoKernelsError,
     Order,
     PtxAccess,
     UnsuitableModuleError,
@@ -79,16 +80,17 @@ def instrumented(ptx: str, checks: str, wanted: Callable[[str], bool] = lambda _
         wanted: Whether a kernel gets checks, by its mangled name. Functions that kernels may call always do.
 
     Raises:
-        UnsuitableModuleError: when the module has an instruction whose effect on memory is not known here, a loop that may wait
-            for other threads, or no kernels.
+        NoKernelsError: when it has none of these.
+        UnsuitableModuleError: when the module has an instruction whose effect on memory is not known here, or a loop that may
+            wait for other threads.
     """
     plain = without_comments(ptx)
     functions = _functions(plain)
     functions = [function for function in functions if not function.kernel or wanted(function.name)]
     if not any(function.kernel for function in functions):
-        raise UnsuitableModuleError("no kernels to check")
+        raise NoKernelsError("no kernels to check")
     if ".address_size 32" in plain:
-        raise UnsuitableModuleError(".address_size 32")
+        raise UnsuitableModuleError("addresses of 32 bits")
     if _waits(functions):
         raise UnsuitableModuleError("a loop that may wait for other threads")
     lines = SourceLines(plain)
@@ -125,7 +127,7 @@ def _functions(plain: str) -> list[_Function]:
         if statement.kind == "function":
             named = _NAMED.search(statement.text)
             if named is None:
-                raise UnsuitableModuleError(statement.text[:80])
+                raise UnsuitableModuleError(f"function {statement.text[:80]}")
             found.append(_Function(named[2], named[1] == "entry", statement.text))
             depth = 0
         if statement.kind == "open":
@@ -320,7 +322,7 @@ def _wide(target: str, operand: str, scopes: Sequence[dict[str, int]]) -> str:
     """Code that declares a register and puts an address or a number, as in `%rd1+4`, into it."""
     found = _ADDRESS.fullmatch(operand)
     if found is None:
-        raise UnsuitableModuleError(operand)
+        raise UnsuitableModuleError(f"operand {operand}")
     base, sign, offset = found[1], found[2], found[3]
     bits = _bits(base, scopes)
     move = f"cvt.u64.u32 {target}, {base};" if bits == 32 else f"mov.u64 {target}, {base};"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,4 +84,5 @@ def _run(
     )
     with tempfile.TemporaryDirectory(prefix="warpsight-races-") as folder:
         traced = tracing.trace(program, selection, Path(folder, "races.events"))
-        return checked(traced.files), traced.code
+        found = checked(traced.files)
+        return replace(found, notes=(*found.notes, *traced.notes)), traced.code
