@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,13 +152,7 @@ def _changed(
         elif column.name in _DEVICES:
             values = _mapped(values, _table(devices).__getitem__)
         elif column.name in maps and name not in INTERNED:
-            known = maps[column.name]
-            values = _mapped(
-                values,
-                lambda ids, known=known: np.where(
-                    ids < len(known), known[np.minimum(ids, len(known) - 1)], 0
-                ),
-            )
+            values = _mapped(values, partial(_found, maps[column.name]))
         else:
             continue
         place = rows.column_names.index(column.name)
@@ -165,7 +160,12 @@ def _changed(
     return rows
 
 
-def _mapped(values: pa.ChunkedArray, change: Any) -> pa.Array:
+def _found(known: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What ids are in the new trace; 0 where that is not known."""
+    return np.where(ids < len(known), known[np.minimum(ids, len(known) - 1)], 0)
+
+
+def _mapped(values: pa.ChunkedArray, change: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> pa.Array:
     """Numbers changed by a function of arrays; null stays null."""
     missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
     plain = pc.fill_null(values, 0).to_numpy() if values.null_count else values.to_numpy()

@@ -8,7 +8,6 @@ import of a foreign file call the functions here; others use `pyarrow.compute` a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 
@@ -18,8 +17,8 @@ except ImportError:
     from pyarrow.compute import CastOptions, MatchSubstringOptions, SortOptions, call_function
 
 
-def _function(name: str) -> Callable[..., Any]:
-    def call(*columns: Any) -> Any:
+def _function(name: str) -> Callable[..., pa.Array]:
+    def call(*columns: object) -> pa.Array:
         return call_function(name, list(columns))
 
     return call
@@ -41,12 +40,12 @@ distinct = _function("unique")
 encoded = _function("dictionary_encode")
 
 
-def fill_null(column: pa.Array | pa.ChunkedArray, value: object) -> Any:
+def fill_null(column: pa.Array | pa.ChunkedArray, value: object) -> pa.Array | pa.ChunkedArray:
     """A column with a value in place of nulls."""
     return call_function("coalesce", [column, pa.scalar(value, column.type)])
 
 
-def cast(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Any:
+def cast(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
     """A column as another type.
 
     Raises:
@@ -55,7 +54,7 @@ def cast(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Any:
     return column if column.type == kind else call_function("cast", [column], CastOptions.safe(kind))
 
 
-def matched(texts: pa.Array, expression: str) -> Any:
+def matched(texts: pa.Array, expression: str) -> pa.BooleanArray:
     """Which strings an RE2 expression matches, ignoring case."""
     return call_function(
         "match_substring_regex", [texts], MatchSubstringOptions(expression, ignore_case=True)

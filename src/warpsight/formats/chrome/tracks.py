@@ -72,7 +72,7 @@ class Tracks:
                 if "thread" in details:  # our own: ranges that do not nest have a track of their own
                     self._homes[track] = key(details["thread"])
 
-    def _tensorflow(self, pid: Any, found: re.Match[str]) -> None:
+    def _tensorflow(self, pid: object, found: re.Match[str]) -> None:
         """The process of one of TensorFlow's timelines, which all belong to one program."""
         self._owners[pid] = "TensorFlow"
         device, stream = int(found[2]), found[5] or found[4]

@@ -27,7 +27,7 @@ class Placing:
         self.pid: int | None = None
         self.main = target.process(_MAIN)
         #: Device numbers of the file -> ids of the trace.
-        self.devices: dict[int, int] = {}
+        self.devices: dict[object, int] = {}
         #: Those of them that have kernels, copies or fills.
         self.working: set[Any] = set()
         self._processes: dict[Any, int] = {}
@@ -100,7 +100,7 @@ class Placing:
         where = self.target.context(self.main, 0 if context is None else context, device=number)
         return number, where, self.target.stream(self.main, where, stream, device=number)
 
-    def device(self, number: Any) -> int:
+    def device(self, number: object) -> int:
         """Id of a device by its number in the file."""
         if number not in self.devices:
             columns = {"index": number} if isinstance(number, int) and 0 <= number < 1 << 31 else {}

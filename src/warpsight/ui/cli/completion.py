@@ -8,7 +8,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import typer
 
 #: Verb and parameter -> where the words are, as `module:constant` below `warpsight`; `*` stands for each verb.
 _WORDS = {
@@ -58,10 +61,23 @@ _LISTS = ("query fields", "query group_by", "race points kinds", "sass trace cat
 _TRACES = (".warp", ".warp.zip")
 #: Kernels offered at most, those that take most time.
 _KERNELS = 50
-_Values = Callable[[Any, str], Iterable[str]]
+_Values = Callable[["typer.Context", str], Iterable[str]]
 
 
-def add(verb: str, command: Any) -> None:
+class _Parameter(Protocol):
+    """A parameter of the parser, which typer brings along or takes from click, depending on its version."""
+
+    name: str
+    param_type_name: str
+    metavar: str | None
+    _custom_shell_complete: Callable[[Any, Any, str], list[str]]
+
+
+class _Command(Protocol):
+    params: Sequence[_Parameter]
+
+
+def add(verb: str, command: _Command) -> None:
     """Give the parameters of a verb what they complete to."""
     for parameter in command.params:
         values = _values(verb, parameter)
@@ -69,7 +85,7 @@ def add(verb: str, command: Any) -> None:
             parameter._custom_shell_complete = _completer(values, f"{verb} {parameter.name}" in _LISTS)
 
 
-def _values(verb: str, parameter: Any) -> _Values | None:
+def _values(verb: str, parameter: _Parameter) -> _Values | None:
     place = _WORDS.get(f"{verb} {parameter.name}") or _WORDS.get(f"* {parameter.name}")
     if place is not None:
         return lambda context, begun: _constant(place)
@@ -87,7 +103,7 @@ def _constant(place: str) -> list[str]:
 def _completer(values: _Values, several: bool) -> Callable[[Any, Any, str], list[str]]:
     """In the parser's terms; what cannot be read completes to nothing."""
 
-    def complete(context: Any, parameter: Any, begun: str) -> list[str]:
+    def complete(context: typer.Context, parameter: _Parameter, begun: str) -> list[str]:
         before, comma, last = begun.rpartition(",") if several else ("", "", begun)
         try:
             found = list(values(context, last))
@@ -98,29 +114,29 @@ def _completer(values: _Values, several: bool) -> Callable[[Any, Any, str], list
     return complete
 
 
-def _traces(context: Any, begun: str) -> list[str]:
+def _traces(context: typer.Context, begun: str) -> list[str]:
     """The traces here; once something is typed the shell knows more names: of folders, and of other tools' files."""
     return [] if begun else sorted(path.name for path in Path().iterdir() if path.name.endswith(_TRACES))
 
 
-def _trace(context: Any) -> str:
+def _trace(context: typer.Context) -> str:
     """The trace that is named already; behind an option that still lacks its value the parser has not put it in its place."""
     named = context.params.get("trace") or context.params.get("source")
     return str(named or context.args[0])
 
 
-def _columns(context: Any, begun: str) -> Sequence[str]:
+def _columns(context: typer.Context, begun: str) -> Sequence[str]:
     from warpsight.api.trace import open as open_trace
 
     with open_trace(_trace(context)) as opened:
         return opened.relation(None, table=context.params.get("table") or "kernel").columns
 
 
-def _filters(context: Any, begun: str) -> list[str]:
+def _filters(context: typer.Context, begun: str) -> list[str]:
     return [f"{name}=" for name in _columns(context, begun)]
 
 
-def _kernels(context: Any, begun: str) -> list[str]:
+def _kernels(context: typer.Context, begun: str) -> list[str]:
     """Short names of the kernels of the trace, without what a regular expression or a shell would read in them."""
     from warpsight.api.trace import open as open_trace
 
@@ -130,13 +146,13 @@ def _kernels(context: Any, begun: str) -> list[str]:
     return [name for (name,) in rows if name]
 
 
-def _backends(context: Any, begun: str) -> list[str]:
+def _backends(context: typer.Context, begun: str) -> list[str]:
     from warpsight.machine.backends import registry
 
     return ["auto", *registry.all_backends()]
 
 
-def _verbs_below(context: Any, begun: str) -> list[str]:
+def _verbs_below(context: typer.Context, begun: str) -> list[str]:
     from warpsight.ui.cli.app import module_of
 
     return list(getattr(importlib.import_module(module_of(context.params["verb"])), "BELOW", ()))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -35,6 +35,15 @@ MOVING = frozenset({"top"})
 _MOST_BITS = 63
 #: Base of the parser's own errors; typer brings its parser along or uses click's, depending on its version.
 _ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+class _Refusal(Protocol):
+    """An error of the parser's."""
+
+    exit_code: int
+
+    def format_message(self) -> str:
+        """What is wrong with the command line."""
 
 
 class _LazyGroup(TyperGroup):
@@ -340,7 +349,7 @@ def run(arguments: list[str]) -> int:
         terminal.error(str(error))
         return error.exit_code
     except _ParserError as error:
-        return _usage(error)
+        return _usage(cast(_Refusal, error))
     except typer.Exit as end:
         return end.exit_code
     except typer.Abort:
@@ -370,18 +379,18 @@ def run(arguments: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _usage(error: Any) -> int:
-    context = error.ctx if hasattr(error, "ctx") else None
+def _usage(error: _Refusal) -> int:
+    context = getattr(error, "ctx", None)
     kinds = {"int": "is not a whole number", "float": "is not a number"}
     message = error.format_message()
     name = getattr(error, "option_name", "")
     if name and hasattr(error, "possibilities"):  # the parser also suggests options that share a few letters
-        near = [one for one in error.possibilities or () if _alike(name, one)]
+        near = [one for one in getattr(error, "possibilities", None) or () if _alike(name, one)]
         message = f"No such option: {name}" + (f"; did you mean {' or '.join(near)}?" if near else "")
     terminal.error(_NOT_A_NUMBER.sub(lambda found: kinds[found[1]], message))
     if context is not None:
         sys.stderr.write(f"{context.command_path.strip()} --help explains the options\n")
-    return int(error.exit_code)
+    return error.exit_code
 
 
 def _alike(name: str, other: str) -> bool:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from warpsight.device_code.demangle import short
 from warpsight.formats.events.kinds import KINDS, READ, WRITE
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.dataflow import DISTANCES, Dataflow
+from warpsight.sass.events.dataflow import DISTANCES, Dataflow, Flow
 from warpsight.sass.events.pipelines import BlockPipeline
 from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.events.value_patterns import ValuePatterns
@@ -274,7 +274,7 @@ def _bands(
 class _Side:
     """The places of one side, stacked vertically, and how much of each is used up."""
 
-    def __init__(self, shown: Sequence[Any], side: str) -> None:
+    def __init__(self, shown: Sequence[Flow], side: str) -> None:
         self._side = side
         self._total: int = sum(flow.bytes for flow in shown)
         self._heights: dict[tuple[str, str], float] = {}
@@ -285,10 +285,10 @@ class _Side:
         self._next: dict[tuple[str, str], float] = {}
         self.tall = 0.0
 
-    def _key(self, flow: Any) -> tuple[str, str]:
+    def _key(self, flow: Flow) -> tuple[str, str]:
         return (flow.writer_kernel, flow.writer) if self._side == "writer" else (flow.kernel, flow.reader)
 
-    def thick(self, flow: Any) -> float:
+    def thick(self, flow: Flow) -> float:
         """The width of a flow's band."""
         share: float = flow.bytes / self._total
         return max(share * 150, 1.5)
@@ -306,7 +306,7 @@ class _Side:
             self._top[key] = self._next[key] = y
             y += height + gap
 
-    def take(self, flow: Any, thick: float) -> float:
+    def take(self, flow: Flow, thick: float) -> float:
         """The middle of the next band at a flow's place."""
         y = self._next[self._key(flow)]
         self._next[self._key(flow)] = y + thick
