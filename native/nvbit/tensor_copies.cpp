@@ -18,8 +18,8 @@ bool begins(const std::string& text, const char* with) { return text.rfind(with,
 // Other instructions of the unit copy nothing: they flush, fence, or fetch a tensor map.
 bool is_copy(const std::string& name) {
   static const char* const kOthers[] = {"UTMACCTL", "UTMACMDFLUSH", "UTMAFENCE"};
-  const bool other = std::any_of(std::begin(kOthers), std::end(kOthers),
-                                 [&](const char* one) { return name == one; });
+  const bool other =
+      std::any_of(std::begin(kOthers), std::end(kOthers), [&](const char* one) { return name == one; });
   return (begins(name, "UTMA") || begins(name, "UBLK")) && !other;
 }
 

@@ -1,5 +1,5 @@
-// Records of copies by the TMA. A tensor map is identified by its content, so it is recorded once however many
-// copies name it, and again when a kernel has modified it. The tests compile it for the host.
+// Records of copies by the TMA. A tensor map is identified by its content, so it is recorded once however
+// many copies name it, and again when a kernel has modified it. The tests compile it for the host.
 #pragma once
 
 #include "nvbit/record.h"

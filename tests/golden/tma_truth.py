@@ -6,40 +6,26 @@ afterwards in shared or global memory.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-import types
-from dataclasses import make_dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-STUB = importlib.util.find_spec("warpsight.device_code.tensor_map") is None
-if STUB:  # temporary
-    module = types.ModuleType("warpsight.device_code.tensor_map")
-    names = (
-        "rank data_type address dimensions strides box element_strides interleave swizzle l2_promotion oob_fill lower_corner "
-        "upper_corner channels_per_pixel pixels_per_column"
-    )
-    module.TensorMap = make_dataclass("TensorMap", names.split(), frozen=True)
-    module.decode = lambda data: None
-    sys.modules["warpsight.device_code.tensor_map"] = module
-
 from warpsight.device_code import tensor_tiles
-from warpsight.device_code.tensor_map import TensorMap
-from warpsight.sass.events.tensor_copies import CopyReader, TensorCopy
+from warpsight.device_code.tensor_map import Im2col, TensorMap
+from warpsight.formats.events.kinds import TENSOR_COPY
+from warpsight.formats.events.tensor_copies import CopyReader, TensorCopy
 from warpsight.sass.events.trace import EventTrace, TracedLaunch
 
 Bytes = NDArray[np.uint8]
 SHARED = 16384
-#: The enumerators of cuda.h as tensor maps name them.
+#: The enumerators of cuda.h, and the sizes of the first.
 TYPES = (
-    "uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bfloat16", "float32_ftz",
-    "tfloat32", "tfloat32_ftz",
+    ("UINT8", 1), ("UINT16", 2), ("UINT32", 4), ("INT32", 4), ("UINT64", 8), ("INT64", 8), ("FLOAT16", 2), ("FLOAT32", 4),
+    ("FLOAT64", 8), ("BFLOAT16", 2),
 )  # fmt: skip
-INTERLEAVES, SWIZZLES = ("none", "16B", "32B"), ("none", "32B", "64B", "128B")
-PROMOTIONS, FILLS = ("none", "64B", "128B", "256B"), ("zeros", "nan")
+INTERLEAVES, SWIZZLES = ("NONE", "16B", "32B"), ("NONE", "32B", "64B", "128B")
+PROMOTIONS, FILLS = ("NONE", "L2_64B", "L2_128B", "L2_256B"), ("NONE", "NAN_REQUEST_ZERO_FMA")
 _STEP_OF_A_LINE = 17
 
 
@@ -51,14 +37,12 @@ def pattern(seed: int, count: int) -> Bytes:
 
 def tensor_of(said: dict[str, Any]) -> TensorMap:
     """The tensor map that the program's arguments describe."""
-    pixels = "pixels" in said
+    pixels, (name, size) = "pixels" in said, TYPES[said["type"]]
     return TensorMap(
-        rank=said["rank"], data_type=TYPES[said["type"]], address=said["address"], dimensions=tuple(said["dims"]),
-        strides=tuple(said["strides"]), box=() if pixels else tuple(said["box"]), element_strides=tuple(said["steps"]),
-        interleave=INTERLEAVES[said["interleave"]], swizzle=SWIZZLES[said["swizzle"]],
-        l2_promotion=PROMOTIONS[said["promotion"]], oob_fill=FILLS[said["fill"]],
-        lower_corner=tuple(said["lower"]) if pixels else None, upper_corner=tuple(said["upper"]) if pixels else None,
-        channels_per_pixel=said.get("channels"), pixels_per_column=said.get("pixels"),
+        said["address"], name, size, tuple(said["dims"]), (size, *said["strides"]), () if pixels else tuple(said["box"]),
+        tuple(said["steps"]), INTERLEAVES[said["interleave"]], SWIZZLES[said["swizzle"]], PROMOTIONS[said["promotion"]],
+        FILLS[said["fill"]],
+        Im2col(tuple(said["lower"]), tuple(said["upper"]), said["channels"], said["pixels"]) if pixels else None,
     )  # fmt: skip
 
 
@@ -70,8 +54,9 @@ def launches(trace: EventTrace) -> list[TracedLaunch]:
 def copies(trace: EventTrace, launch: TracedLaunch, reader: CopyReader) -> list[TensorCopy]:
     """The copies of a launch, in the order of the device."""
     events = trace.of_launch(launch.number)
+    events = events.take(events.kind == TENSOR_COPY.number)
     texts = [trace.sass(place) for place in trace.places(launch, events.pc)]
-    return list(reader.copies(events, texts))
+    return list(reader.copies(events.tensor_copies(), texts))
 
 
 def operands(copy: TensorCopy) -> dict[str, Any]:
@@ -111,8 +96,9 @@ def expected(report: dict[str, Any]) -> list[dict[str, Any]]:
 def loaded(report: dict[str, Any]) -> Bytes:
     """What shared memory holds after a load that began at its first byte, by the elements that the copy touches."""
     said, tensor = report["said"][0], tensor_of(report["maps"][0])
-    mode = tensor_tiles.IM2COL if tensor.pixels_per_column is not None else tensor_tiles.TILE
-    tile = tensor_tiles.tile(tensor, mode, said["at"][: tensor.rank], said["offsets"][: tensor.rank - 2] if mode == "im2col" else ())
+    mode = tensor_tiles.IM2COL if tensor.im2col else tensor_tiles.TILE
+    offsets = said["offsets"][: tensor.rank - 2] if tensor.im2col else ()
+    tile = tensor_tiles.tile(tensor, mode, said["at"][: tensor.rank], offsets)
     shared = tensor_tiles.shared_addresses(tensor, _shared(said["shared"]), len(tile.addresses))
     assert shared is not None
     held = np.full(SHARED, 0xCC, np.uint8)
@@ -120,14 +106,14 @@ def loaded(report: dict[str, Any]) -> Bytes:
     part = np.arange(tile.element_bytes)
     at = (shared - _shared(said["shared"]))[:, None] + part
     held[at] = 0
-    if tensor.oob_fill == "nan":
+    if tensor.oob_fill != "NONE":
         held.view(np.uint32)[at[~tile.inside][:, 0] // 4] = _NAN[tensor.data_type]
     held[at[tile.inside]] = source[(tile.addresses[tile.inside] - tensor.address)[:, None] + part]
     return held
 
 
 #: What the hardware writes for a request of NaNs.
-_NAN = {"float32": 0x7FFFFFFF}
+_NAN = {"FLOAT32": 0x7FFFFFFF}
 
 
 def stored(report: dict[str, Any]) -> Bytes:
@@ -169,7 +155,7 @@ def check_maps(trace: EventTrace, reports: list[dict[str, Any]]) -> None:
     made = {bytes.fromhex(said["bytes"]): said for report in reports for said in report["maps"]}
     assert set(trace.tensor_maps.values()) == set(made)
     for launch, report in zip(launches(trace), reports, strict=True):
-        named = [copy.key for copy in copies(trace, launch, reader)]
+        named = [int(copy.map or "0", 16) for copy in copies(trace, launch, reader)]
         data = [bytes.fromhex(said["bytes"]) for said in report["maps"]]
         if report["kernel"] == "forms":  # the last copy is after the kernel has replaced its map
             assert [trace.tensor_maps[key] for key in named] == [data[0]] * 6 + [data[1]]
@@ -177,8 +163,8 @@ def check_maps(trace: EventTrace, reports: list[dict[str, Any]]) -> None:
             assert [trace.tensor_maps[key] for key in named] == data
         else:
             assert set(named) == {0}
-    for key, held in () if STUB else trace.tensor_maps.items():
-        assert reader.maps[key] == tensor_of(made[held]), made[held]["name"]
+    for key, held in trace.tensor_maps.items():
+        assert reader.maps[f"{key:016x}"] == tensor_of(made[held]), made[held]["name"]
 
 
 def check_tiles(reports: list[dict[str, Any]]) -> None:

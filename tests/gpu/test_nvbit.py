@@ -19,7 +19,6 @@ from tests.race_model import delays as model
 from warpsight.formats.events.kinds import CLASSES
 from warpsight.formats.events.operands import Operands
 from warpsight.race import delays, plan
-from warpsight.sass.events.tensor_copies import CopyReader
 from warpsight.sass.events.trace import EventTrace
 
 pytestmark = [

@@ -1,26 +1,27 @@
-"""The elements of a tensor that one copy by the TMA touches: their addresses, which are inside the tensor, where they lie in shared memory.
+"""The elements of a tensor that one copy by the TMA touches: their addresses, those inside, their places in shared memory.
 
 A tile begins at the copy's coordinates and has the map's box. `im2col` copies walk over pixels instead: from the coordinates along
 the innermost spatial dimension to the end of the bounding box, then on from its beginning in the next row. Elements outside the
 tensor are filled by loads and skipped by stores. PTX ISA, "Tensors" and "Asynchronous data movement"; checked on an H200 against
-what a program finds in shared memory (tests/gpu/tma_truth.cu).
+what a program finds in memory (tests/gpu/tma_truth.cu).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.device_code.tensor_map import TensorMap
+from warpsight.device_code.tensor_map import Im2col, TensorMap
 
 TILE, IM2COL, ROWS = "tile", "im2col", "rows"
 _ROWS = 4
 #: Bits of a shared address that a swizzle flips, by its name: how many from bit 4, by those from bit 7.
-_SWIZZLED_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+_SWIZZLED_BITS = {"NONE": 0, "32B": 1, "64B": 2, "128B": 3}
 
 
 @dataclass(frozen=True)
@@ -37,20 +38,13 @@ class Tile:
     element_bytes: int
 
 
-def element_bytes(tensor: TensorMap) -> int | None:
-    """Bytes of an element; None for types whose elements are smaller than a byte."""
-    return _BYTES.get(tensor.data_type)
-
-
 def understood(tensor: TensorMap, mode: str, coordinates: Sequence[int]) -> bool:
-    """Whether the elements of a copy can be computed: interleaved maps and elements smaller than a byte cannot."""
+    """Whether the elements of a copy can be computed: those of interleaved maps cannot."""
     dimensions = _ROWS + 1 if mode == ROWS else tensor.rank
-    is_im2col = tensor.pixels_per_column is not None
     return (
-        tensor.interleave == "none"
-        and element_bytes(tensor) is not None
+        tensor.interleave == "NONE"
         and len(coordinates) == dimensions
-        and mode in ((IM2COL,) if is_im2col else (TILE, ROWS))
+        and mode in ((IM2COL,) if tensor.im2col else (TILE, ROWS))
         and (mode != ROWS or tensor.rank == 2)
     )
 
@@ -60,19 +54,17 @@ def elements(
 ) -> tuple[int, int]:
     """The number of elements inside and outside of the tensor, without listing those of a tile."""
     if mode == IM2COL:
-        channels = _inside(_channels(tensor, coordinates), tensor.dimensions[0])
-        pixels = _pixels(tensor, coordinates, offsets)
-        held = int(_all_inside(pixels, tensor.dimensions[1:]).sum())
-        count = len(pixels) * _channel_count(tensor)
-        return channels * held, count - channels * held
+        channels, pixels = _channels(tensor, coordinates), _pixels(tensor, coordinates, offsets)
+        inside = _inside(channels, tensor.dimensions[0]) * int(
+            _all_inside(pixels, tensor.dimensions[1:]).sum()
+        )
+        return inside, len(pixels) * len(channels) - inside
     axes = _axes(tensor, mode, coordinates)
     inside = prod(_inside(axis, size) for axis, size in zip(axes, tensor.dimensions, strict=True))
     return inside, prod(map(len, axes)) - inside
 
 
-def tile(
-    tensor: TensorMap, mode: str, coordinates: Sequence[int], offsets: Sequence[int] = ()
-) -> Tile:
+def tile(tensor: TensorMap, mode: str, coordinates: Sequence[int], offsets: Sequence[int] = ()) -> Tile:
     """The elements of a copy that is :func:`understood`. Offsets are those of an `im2col` load's filter."""
     if mode == IM2COL:
         pixels = _pixels(tensor, coordinates, offsets)
@@ -85,10 +77,8 @@ def tile(
         # The innermost dimension varies fastest: the last axis of a mesh.
         mesh = np.meshgrid(*reversed(axes), indexing="ij")
         positions = np.stack([axis.ravel() for axis in reversed(mesh)], axis=1)
-    size = element_bytes(tensor)
-    assert size is not None
-    strides = np.array([size, *tensor.strides], np.int64)
-    return Tile(tensor.address + positions @ strides, _all_inside(positions, tensor.dimensions), size)
+    addresses = tensor.address + positions @ np.array(tensor.strides, np.int64)
+    return Tile(addresses, _all_inside(positions, tensor.dimensions), tensor.element_bytes)
 
 
 def shared_addresses(tensor: TensorMap, first: int, count: int) -> npt.NDArray[np.int64] | None:
@@ -96,10 +86,10 @@ def shared_addresses(tensor: TensorMap, first: int, count: int) -> npt.NDArray[n
 
     A swizzle exchanges units of 16 bytes: bits 4 to 6 of the address are changed by bits 7 to 9.
     """
-    bits, size = _SWIZZLED_BITS.get(tensor.swizzle), element_bytes(tensor)
-    if bits is None or size is None:
+    bits = _SWIZZLED_BITS.get(tensor.swizzle)
+    if bits is None:
         return None
-    plain = first + size * np.arange(count, dtype=np.int64)
+    plain = first + tensor.element_bytes * np.arange(count, dtype=np.int64)
     return np.asarray(plain ^ (plain >> 3 & ((1 << bits) - 1) << 4))
 
 
@@ -114,36 +104,25 @@ def _axes(tensor: TensorMap, mode: str, coordinates: Sequence[int]) -> list[npt.
 
 
 def _channels(tensor: TensorMap, coordinates: Sequence[int]) -> npt.NDArray[np.int64]:
-    return coordinates[0] + np.arange(_channel_count(tensor), dtype=np.int64)
+    assert tensor.im2col is not None
+    return coordinates[0] + np.arange(tensor.im2col.channels, dtype=np.int64)
 
 
-def _channel_count(tensor: TensorMap) -> int:
-    assert tensor.channels_per_pixel is not None
-    return tensor.channels_per_pixel
-
-
-def _pixels(
-    tensor: TensorMap, coordinates: Sequence[int], offsets: Sequence[int]
-) -> npt.NDArray[np.int64]:
+def _pixels(tensor: TensorMap, coordinates: Sequence[int], offsets: Sequence[int]) -> npt.NDArray[np.int64]:
     """(pixels, rank - 1): positions without the channel, at most 1,024."""
-    assert tensor.pixels_per_column is not None
+    assert tensor.im2col is not None
     moved = np.array([*(offsets or [0] * (tensor.rank - 2)), 0], np.int64)
-    walked = [position for position, _ in zip(_walk(tensor, coordinates), range(tensor.pixels_per_column), strict=False)]
+    walked = list(islice(_walk(tensor, tensor.im2col, coordinates), tensor.im2col.pixels))
     return np.array(walked, np.int64).reshape(-1, tensor.rank - 1) + moved
 
 
-def _walk(tensor: TensorMap, coordinates: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def _walk(tensor: TensorMap, im2col: Im2col, coordinates: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Positions in the bounding box from the coordinates on, row by row, image by image."""
-    assert tensor.lower_corner is not None
-    assert tensor.upper_corner is not None
-    lower = tensor.lower_corner
-    upper = [
-        size - 1 + corner for size, corner in zip(tensor.dimensions[1:-1], tensor.upper_corner, strict=True)
-    ]
+    upper = [size - 1 + corner for size, corner in zip(tensor.dimensions[1:-1], im2col.upper, strict=True)]
     at = list(coordinates[1:])
     while True:
         yield tuple(at)
-        for axis, (low, high) in enumerate(zip(lower, upper, strict=True)):
+        for axis, (low, high) in enumerate(zip(im2col.lower, upper, strict=True)):
             at[axis] += tensor.element_strides[axis + 1]
             if at[axis] <= high:
                 break
@@ -158,9 +137,3 @@ def _inside(axis: npt.NDArray[np.int64], size: int) -> int:
 
 def _all_inside(positions: npt.NDArray[np.int64], sizes: Sequence[int]) -> npt.NDArray[np.bool_]:
     return np.asarray(((positions >= 0) & (positions < np.array(sizes, np.int64))).all(axis=1))
-
-
-_BYTES = {
-    "uint8": 1, "uint16": 2, "uint32": 4, "int32": 4, "uint64": 8, "int64": 8, "float16": 2, "float32": 4, "float64": 8,
-    "bfloat16": 2, "float32_ftz": 4, "tfloat32": 4, "tfloat32_ftz": 4,
-}  # fmt: skip

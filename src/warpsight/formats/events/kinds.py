@@ -116,7 +116,10 @@ CHECKED = (3, 4, 6, 13, 14, 15, 16, 17, 19, 21, 22, 29, 30, 33, 34, 35, 37, 39)
 
 KINDS = {
     kind.number: kind
-    for kinds in (*CLASSES.values(), (DELAY, EXECUTED, READ_REGISTERS, TENSOR_COPY, TENSOR_MAP, RACE, UNWATCHED))
+    for kinds in (
+        *CLASSES.values(),
+        (DELAY, EXECUTED, READ_REGISTERS, TENSOR_COPY, TENSOR_MAP, RACE, UNWATCHED),
+    )
     for kind in kinds
 }
 #: Kinds whose operand A is an address of an access, lane by lane.

@@ -93,6 +93,10 @@ class Events:
         size = np.where(self.kind == READ_REGISTERS.number, self.size, 0).astype(np.int64)
         return registers.values(self.words, self.offset, self.encodings, size, self.guard)
 
+    def tensor_copies(self) -> tensor_copies.CopyRecords:
+        """The parts of rows of that kind, which all have to be."""
+        return tensor_copies.records(self.words, self.offset, self.size.astype(np.int64))
+
     @property
     def active(self) -> Array:
         """(rows, 32): the active lanes."""

@@ -1,100 +1,126 @@
-"""Records of copies by the TMA, as arrays (native/nvbit/tool_format.h has the layout).
+"""Records of copies by the TMA (native/nvbit/tool_format.h has the layout): as arrays, and as what each copied.
 
-After the header, a copy has the key of its tensor map and its uniform registers, two per word. A tensor map has its key and 16 words.
+After the header, a copy has the key of its tensor map and its uniform registers, two per word. A tensor map has its key and 16
+words.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.device_code import tensor_tiles, tma_operands
+from warpsight.device_code.tensor_map import TensorMap, decode
+from warpsight.device_code.tma_operands import CopyOperands
 from warpsight.formats.events.registers import AT_ONCE, HEADER_WORDS, units
 
 Array = npt.NDArray[Any]
 
 MAP_WORDS = 16
-_UNIFORM_REGISTERS = 63
-_BLOCK, _PAIR = 7, 2
-_NOT_COPIES = frozenset({"UTMACCTL", "UTMACMDFLUSH", "UTMAFENCE"})
-_INSTRUCTION = re.compile(r"\s*(?:@\S+\s+)?([A-Z0-9_]+)(\S*)\s*([^;]*)")
-_REGISTER = re.compile(r"UR(\d+|Z)")
 
 
 @dataclass(frozen=True)
-class Operand:
-    """An operand of a TMA instruction.
+class TensorCopy:
+    """One executed instruction of the TMA.
 
     Attributes:
-        text: as nvdisasm prints it; address: whether it is `[…]`; policy: whether it is `desc[…]`.
-        slots: the places of its registers in a record; none for a number.
+        text: the instruction; registers: its recorded registers by name.
+        operands: None if their layout is not understood.
+        map: key of its tensor map, empty without one.
+        bytes: bytes that it asks for, None if unknown; outside_bytes: those of them that are outside of the tensor.
     """
 
     text: str
-    address: bool
-    policy: bool
-    slots: tuple[int, ...]
+    registers: dict[str, int]
+    operands: CopyOperands | None
+    map: str
+    bytes: int | None
+    outside_bytes: int
+
+
+class CopyReader:
+    """Decodes the copies of one event file.
+
+    Attributes:
+        maps: tensor maps by key; None for bytes of an unknown layout; raw: the bytes of all.
+    """
+
+    def __init__(self, maps: dict[int, bytes]) -> None:
+        self.raw = {_key(key): data for key, data in maps.items()}
+        self.maps: dict[str, TensorMap | None] = {key: decode(data) for key, data in self.raw.items()}
+        self._meaning = lru_cache(maxsize=1 << 16)(self._decoded)
+
+    def copies(self, records: CopyRecords, texts: Sequence[str]) -> Iterator[TensorCopy]:
+        """What records did, whose instructions have these texts."""
+        for text, size, key, held in zip(
+            texts, records.size.tolist(), records.keys.tolist(), records.registers.tolist(), strict=True
+        ):
+            yield self._copy(text, _key(key) if key else "", tuple(held[:size]))
+
+    def tile(self, copy: TensorCopy) -> tensor_tiles.Tile | None:
+        """The elements of a tensor that a copy touches; None for bulk copies and where they cannot be computed."""
+        own, tensor = copy.operands, self.maps.get(copy.map)
+        if own is None or tensor is None or not tensor_tiles.understood(tensor, own.mode, own.coordinates):
+            return None
+        return tensor_tiles.tile(tensor, own.mode, own.coordinates, own.offsets)
+
+    def _copy(self, text: str, key: str, values: tuple[int, ...]) -> TensorCopy:
+        instruction = tma_operands.instruction(text)
+        numbers = instruction.registers if instruction else ()
+        if len(numbers) != len(values):  # not the instruction that was recorded
+            return TensorCopy(
+                text, {f"register {i}": value for i, value in enumerate(values)}, None, key, None, 0
+            )
+        named = {f"UR{number}": value for number, value in zip(numbers, values, strict=True) if number >= 0}
+        return TensorCopy(text, named, *self._meaning(text, key, values))
+
+    def _decoded(
+        self, text: str, key: str, values: tuple[int, ...]
+    ) -> tuple[CopyOperands | None, str, int | None, int]:
+        """Operands, key, bytes, and bytes outside of the tensor."""
+        instruction = tma_operands.instruction(text)
+        operands = tma_operands.operands_of(instruction, values) if instruction else None
+        if operands is None or not operands.rank:
+            return operands, key, operands.bytes if operands else None, 0
+        tensor = self.maps.get(key)
+        if tensor is None or not tensor_tiles.understood(tensor, operands.mode, operands.coordinates):
+            return operands, key, None, 0
+        size = tensor.element_bytes
+        inside, outside = tensor_tiles.elements(tensor, operands.mode, operands.coordinates, operands.offsets)
+        return operands, key, (inside + outside) * size, outside * size
 
 
 @dataclass(frozen=True)
-class CopyInstruction:
-    """A TMA instruction: operation, modifiers, operands, and the numbers of the registers in its records (-1: zero)."""
+class CopyRecords:
+    """Records of copies as arrays, a row each: number of registers, key of the tensor map (0: none), (rows, 12) registers."""
 
-    operation: str
-    modifiers: tuple[str, ...]
-    operands: tuple[Operand, ...]
-    registers: tuple[int, ...]
+    size: Array
+    keys: Array
+    registers: Array
 
 
-def instruction(text: str) -> CopyInstruction | None:
-    """The parts of an instruction that copies; None for others.
+def records(words: Array, offset: Array, size: Array) -> CopyRecords:
+    """The parts of records of copies that begin at some words."""
+    halves = np.append(words, np.zeros(1, np.uint64)).view(np.uint32)
+    place = np.arange(AT_ONCE)
+    found = units(halves, 2 * (offset + HEADER_WORDS + 1)[:, None] + place)
+    keys = words[offset + HEADER_WORDS] if len(offset) else np.zeros(0, np.uint64)
+    return CopyRecords(size, keys, np.where(place < size[:, None], found, np.uint32(0)))
 
-    Which registers are recorded does not depend on the layout: seven from the first operand's, two of each further address and of
-    a cache policy, single ones (native/nvbit/tensor_copies.cpp has the same rule).
-    """
-    match = _INSTRUCTION.match(text)
-    if match is None or not match[1].startswith(("UTMA", "UBLK")) or match[1] in _NOT_COPIES:
-        return None
-    operation, modifiers, rest = match.groups()
-    operands: list[Operand] = []
-    numbers: list[int] = []
-    for part in filter(None, map(str.strip, rest.split(","))):
-        address, policy = part.startswith("["), part.startswith("desc")
-        first = address and not any(operand.address for operand in operands)
-        count = _BLOCK if first and operation.startswith("UTMA") else _PAIR if address or policy else 1
-        named = _REGISTER.search(part)
-        begin = len(numbers)
-        if named:
-            own = [
-                -1 if named[1] == "Z" or int(named[1]) + i >= _UNIFORM_REGISTERS else int(named[1]) + i
-                for i in range(count)
-            ]
-            numbers += own[: AT_ONCE - begin]
-        operands.append(Operand(part, address, policy, tuple(range(begin, len(numbers)))))
-    return CopyInstruction(
-        operation, tuple(filter(None, modifiers.split("."))), tuple(operands), tuple(numbers)
-    )
+
+def _key(number: int) -> str:
+    return f"{number:016x}"
 
 
 def lengths(size: Array) -> Array:
     """Words of records of copies with a number of registers; 0 for an impossible number."""
     return np.where(size <= AT_ONCE, HEADER_WORDS + 1 + (size + 1) // 2, 0)
-
-
-def keys(words: Array, offset: Array) -> Array:
-    """The keys of tensor maps in records of either kind; 0: the copy names none."""
-    return words[offset + HEADER_WORDS] if len(offset) else np.zeros(0, np.uint64)
-
-
-def registers(words: Array, offset: Array, size: Array) -> Array:
-    """(records, 12): the registers of copies, 0 beyond their number."""
-    halves = np.append(words, np.zeros(1, np.uint64)).view(np.uint32)
-    place = np.arange(AT_ONCE)
-    found = units(halves, 2 * (offset + HEADER_WORDS + 1)[:, None] + place)
-    return np.where(place < size[:, None], found, np.uint32(0))
 
 
 def maps(words: Array, offset: Array) -> dict[int, bytes]:
@@ -103,3 +129,72 @@ def maps(words: Array, offset: Array) -> dict[int, bytes]:
     return {
         int(words[at]): words[at + 1 : at + 1 + MAP_WORDS].astype("<u8").tobytes() for at in begin.tolist()
     }
+
+
+def to_json(copy: TensorCopy, reader: CopyReader) -> dict[str, Any]:
+    """What is known of a copy with its tensor map, without absent parts."""
+    own = copy.operands
+    if own is None:
+        return {"understood": False, "registers": copy.registers, **({"map": copy.map} if copy.map else {})}
+    said = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(own).items()
+        if value not in (None, "", (), False)
+    }
+    said["bytes"] = copy.bytes
+    if own.rank:
+        tensor = reader.maps.get(copy.map)
+        said |= {"outside_bytes": copy.outside_bytes, "map": copy.map}
+        said["tensor"] = {k: v for k, v in asdict(tensor).items() if v is not None} if tensor else None
+        if tensor is None and copy.map in reader.raw:
+            said["tensor_bytes"] = reader.raw[copy.map].hex()
+    return said
+
+
+def cutracer_fields(copy: TensorCopy, reader: CopyReader) -> dict[str, Any]:
+    """The fields of CUTracer's `tma_trace`, with what it has no field for under names of our own."""
+    own, tensor = copy.operands, reader.maps.get(copy.map)
+    said = to_json(copy, reader)
+    if own is None:
+        return {"tma_param_size": 0, "tma_transfer_info": said}
+    target = {"shared": "SHARED", "global": "GLOBAL", "L2": "NONE"}
+    info: dict[str, Any] = {
+        "is_bulk": True, "is_tensor": bool(own.rank), "is_prefetch": own.operation == "prefetch",
+        "is_multicast": own.multicast is not None, "multicast_cta_mask": own.multicast or 0,
+        "src_memspace": target[own.source], "dst_memspace": target[own.target],
+    }  # fmt: skip
+    fields: dict[str, Any] = {"tma_param_size": 128 if own.rank else 0, "tma_transfer_info": info}
+    if not own.rank:
+        info |= {"byte_count": own.bytes, "transfer_count": 1, "transfer_size": own.bytes}
+        source = own.shared_address if own.source == "shared" else own.address
+        fields["desc_addr"] = hex(source or 0)
+    elif tensor is not None:
+        size = tensor.element_bytes
+        fields["desc_addr"] = hex(tensor.address)
+        info["tensor"] = _cutracer_tensor(copy, own, tensor, size)
+        if copy.bytes is not None:
+            info |= {"byte_count": copy.bytes, "transfer_count": copy.bytes // size, "transfer_size": size}
+    elif copy.map in reader.raw:
+        fields["desc_raw"] = list(struct.unpack("<16Q", reader.raw[copy.map]))
+    info["warpsight"] = said
+    return fields
+
+
+def _cutracer_tensor(copy: TensorCopy, own: CopyOperands, tensor: TensorMap, size: int) -> dict[str, Any]:
+    """Lists have CUTracer's fixed lengths, with zeros where the tensor has fewer dimensions."""
+    said: dict[str, Any] = {"dim": own.rank, "mode": own.mode, "coords": _padded(own.coordinates, 5)}
+    if copy.bytes is not None:
+        said["intended_transfer_count"] = copy.bytes // size
+        said["oob_transfer_count"] = copy.outside_bytes // size
+    said["tiled"] = {
+        "data_type": tensor.data_type, "rank": tensor.rank, "global_address": hex(tensor.address),
+        "global_dim": _padded(tensor.dimensions, 5), "global_strides": _padded(tensor.strides[1:], 4),
+        "box_dim": _padded(tensor.box, 5), "element_strides": _padded(tensor.element_strides, 5),
+        "interleave": tensor.interleave, "swizzle": tensor.swizzle, "l2_promotion": tensor.l2_promotion,
+        "oob_fill": tensor.oob_fill,
+    }  # fmt: skip
+    return said
+
+
+def _padded(values: Sequence[int] | None, count: int) -> list[int]:
+    return [*(values or ()), *[0] * count][:count]

@@ -107,7 +107,9 @@ class EventTrace:
         #: The tensor maps that copies name, by their keys.
         self.tensor_maps = tensor_copies.maps(found.words, found.offset[is_map])
         self._map_records = int(is_map.sum())
-        self.events: Events = self._placed(_by_graph(found.take(~is_map) if is_map.any() else found, self.file))
+        self.events: Events = self._placed(
+            _by_graph(found.take(~is_map) if is_map.any() else found, self.file)
+        )
 
     def _placed(self, events: Events) -> Events:
         """The events that belong to a launch of the file and are inside its grid; others are noted."""

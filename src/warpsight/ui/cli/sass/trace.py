@@ -80,14 +80,16 @@ def command(
 
 def _summarize(file: Path) -> None:
     from warpsight.formats.events import blocks
+    from warpsight.formats.events.kinds import TENSOR_COPIES
     from warpsight.formats.source import Source
     from warpsight.ui.render import terminal
 
     found = blocks.read(Source(file))
     size = file.stat().st_size
-    look = "sass events" if found.operands else "sass memory"
+    copies = TENSOR_COPIES in (found.process.get("request") or {}).get("events", ())
+    look = "sass tma" if copies else "sass events" if found.operands else "sass memory"
     terminal.note(
-        f"{file}: {found.recorded:,} events of {len(found.launches):,} launches, {size / 1e6:,.1f} MB; "
+        f"{file}: {found.recorded:,} records of {len(found.launches):,} launches, {size / 1e6:,.1f} MB; "
         f"to see them: warpsight {look} {file}; warpsight {'import' if found.operands else 'sass races'} {file}"
     )
     for cause, count in found.losses:
@@ -136,11 +138,13 @@ def _check_nvbit(selection: tracing.TraceSelection) -> None:
         raise UsageError(f"--when {selection.when}: write before, after or both")
     if REGISTERS not in selection.events and (selection.when != "before" or selection.predicates):
         raise UsageError("--when and --predicates are about registers: add --events registers")
-    others = [name for name in selection.events if name not in (INSTRUCTIONS, REGISTERS, TENSOR_COPIES, "memory")]
+    others = [
+        name for name in selection.events if name not in (INSTRUCTIONS, REGISTERS, TENSOR_COPIES, "memory")
+    ]
     if selection.needs_nvbit and others:
         raise UsageError(
-            f"NVBit records instructions, registers, memory and tensor-copies; {', '.join(others)} cannot be traced in the same run "
-            "(--events says what is)"
+            f"NVBit records instructions, registers, memory and tensor-copies; {', '.join(others)} cannot be traced in the "
+            "same run (--events says what is)"
         )
     if selection.needs_nvbit and selection.addresses:
         raise UsageError("--addresses cannot be used with NVBit")
