@@ -1,9 +1,9 @@
 """The elements of a tensor that one copy by the TMA touches: their addresses, those inside, their places in shared memory.
 
-A tile begins at the copy's coordinates and has the map's box. `im2col` copies walk over pixels instead: from the coordinates along
-the innermost spatial dimension to the end of the bounding box, then on from its beginning in the next row. Elements outside the
-tensor are filled by loads and skipped by stores. PTX ISA, "Tensors" and "Asynchronous data movement"; checked on an H200 against
-what a program finds in memory (tests/gpu/tma_truth.cu).
+A tile begins at the copy's coordinates and has the map's box. `im2col` copies walk over pixels instead: from the coordinates
+along the innermost spatial dimension to the end of the bounding box, then on from its beginning in the next row. Elements outside
+the tensor are filled by loads and skipped by stores. PTX ISA, "Tensors" and "Asynchronous data movement"; checked on an H200
+against what a program finds in memory (tests/gpu/tma_truth.cu).
 """
 
 from __future__ import annotations
