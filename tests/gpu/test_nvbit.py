@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -228,8 +229,10 @@ def tensor_copies(folder: Path) -> tuple[EventTrace, list[dict[str, Any]]]:
     """A trace of every form of copy, and what the program says of each launch; both are kept where OUT is set."""
     trace, printed = _traced(folder, "tma_truth", "--events", "tensor-copies")
     if out := os.environ.get("OUT"):
-        shutil.copy(folder / "tma_truth.events", Path(out, "tma.events"))
-        Path(out, "tma.json").write_text(printed)
+        (folder / "tma.json").write_text(printed)
+        with tarfile.open(Path(out, "tma.tar.gz"), "w:gz") as packed:
+            packed.add(folder / "tma_truth.events", "tma.events")
+            packed.add(folder / "tma.json", "tma.json")
     return trace, json.loads(printed)
 
 

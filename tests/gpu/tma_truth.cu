@@ -521,8 +521,8 @@ static const Tensor kThird = {"third", TYPE(UINT16), 2, {50, 64}, {256}, {32, 8}
 static const Tensor kLayers = {"layers", TYPE(FLOAT16), 4, {8, 20, 12, 6}, {16, 320, 3840}, {8, 8, 4, 2}, {1, 1, 1, 1}, CU_TENSOR_MAP_INTERLEAVE_16B, SWIZZLE(NONE), kNoPromotion, kZeros};
 // clang-format on
 
-// The number of a case on the command line: only this one. The innermost coordinate of a copy has to be a
-// multiple of 16 bytes.
+// The number of a case on the command line: only this one. An innermost coordinate that is no multiple of 16
+// bytes and a negative coordinate of a store make the instruction illegal.
 int main(int count, char** arguments) {
   if (count > 1) g_only = atoi(arguments[1]);
   CHECK(cudaMalloc(&g_global, kBuffer));
@@ -547,8 +547,8 @@ int main(int count, char** arguments) {
   run_load<5>(kFive, {{0, 0, 0, 0, -1}});
   run_outward<1, kStore>("store", kLine, {{896}});
   run_outward<2, kStore>("store", kMatrix, {{40, 36}});
-  run_outward<2, kStore>("store", kHalves, {{-8, 2}});
-  run_outward<3, kStore>("store", kVolume, {{32, -2, 7}});
+  run_outward<2, kStore>("store", kHalves, {{80, 40}});
+  run_outward<3, kStore>("store", kVolume, {{32, 2, 7}});
   run_outward<4, kStore>("store", kFour, {{4, 4, 3, 3}});
   run_outward<5, kStore>("store", kFive, {{0, 4, 3, 1, 0}});
   run_outward<2, kAdd>("add", kWords, {{40, 36}});
