@@ -19,7 +19,7 @@ import numpy.typing as npt
 from warpsight.device_code.tensor_map import Im2col, TensorMap
 
 TILE, IM2COL, ROWS = "tile", "im2col", "rows"
-_ROWS = 4
+_ROWS, _ALIGNMENT = 4, 16
 #: Bits of a shared address that a swizzle flips, by its name: how many from bit 4, by those from bit 7.
 _SWIZZLED_BITS = {"NONE": 0, "32B": 1, "64B": 2, "128B": 3}
 
@@ -47,6 +47,18 @@ def understood(tensor: TensorMap, mode: str, coordinates: Sequence[int]) -> bool
         and mode in ((IM2COL,) if tensor.im2col else (TILE, ROWS))
         and (mode != ROWS or tensor.rank == 2)
     )
+
+
+def illegal(tensor: TensorMap, *, stores: bool, mode: str, coordinates: Sequence[int]) -> str:
+    """Why the hardware refuses a copy as an illegal instruction; empty where no reason is known.
+
+    Found on an H200; CUDA's programming guide names the second.
+    """
+    if tensor.interleave == "NONE" and coordinates[0] * tensor.element_bytes % _ALIGNMENT:
+        return f"the innermost coordinate is not a multiple of {_ALIGNMENT} bytes"
+    if stores and mode == TILE and min(coordinates) < 0:
+        return "a store has a negative coordinate"
+    return ""
 
 
 def elements(

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.device_code.tensor_maps import SIZES, made
 from warpsight.device_code.tensor_map import Im2col, TensorMap
-from warpsight.device_code.tensor_tiles import elements, shared_addresses, tile, understood
+from warpsight.device_code.tensor_tiles import elements, illegal, shared_addresses, tile, understood
 
 
 def _map(chance: random.Random, rank: int, pixels: bool) -> TensorMap:
@@ -130,3 +130,16 @@ def test_elements_of_a_large_box_are_counted_without_listing_them() -> None:
     tensor = made(data_type="UINT8", dimensions=(1 << 20,) * 5, strides=(1 << 20,) * 4, box=(256,) * 5)
     assert elements(tensor, "tile", (-1, 0, 0, 0, 0)) == (255 * 256**4, 256**4)
     assert np.iinfo(np.int64).max > 256**5
+
+
+@pytest.mark.parametrize(
+    ("at", "stores", "why"),
+    [  # of 4-byte elements, as an H200 has it
+        ((40, 36), False, ""), ((-8, -3), False, ""), ((56, 39), True, ""), ((100, 0), True, ""), ((59, 39), False, "innermost"),
+        ((-3, 1), False, "innermost"), ((-8, 2), True, "negative"), ((32, -2), True, "negative"), ((2, 0), True, "innermost"),
+    ],
+)  # fmt: skip
+def test_copies_that_the_hardware_refuses(at: tuple[int, int], stores: bool, why: str) -> None:
+    found = illegal(made(), stores=stores, mode="tile", coordinates=at)
+    assert bool(found) == bool(why)
+    assert why in found

@@ -25,7 +25,7 @@ _CODE = {
 }  # fmt: skip
 _KNOWN, _UNKNOWN, _ABSENT = 0x1111, 0x2222, 0x3333
 _BARRIER, _SHARED, _ADDRESS = 0x408, 0x1000400, 0x7F0012345600
-_LOAD = [_SHARED, _BARRIER, 30, 2**32 - 2, 5, 6, 7, 0x5000, 1]
+_LOAD = [_SHARED, _BARRIER, 28, 2**32 - 2, 5, 6, 7, 0x5000, 1]
 _STORE = [_SHARED, 0, 4, 5, 6, 7, 8, 0x5000, 1, 0xAAAA, 0xBBBB]
 _BULK = [_SHARED, _BARRIER, _ADDRESS % (1 << 32), _ADDRESS >> 32, 3 << 16 | 64]
 _STRANGE = [9, 8, 7, 6, 5, 4, 3, 0x5000, 1]
@@ -33,7 +33,7 @@ _COPIES = [
     (0x10, _KNOWN, _LOAD), (0x10, _KNOWN, _LOAD), (0x20, _UNKNOWN, _STORE), (0x10, _ABSENT, _LOAD),
     (0x30, 0, _BULK), (0x40, 0, _STRANGE),
 ]  # fmt: skip
-#: Of 8 × 4 floats at (30, -2), 2 × 2 are inside of 32 × 64.
+#: Of 8 × 4 floats at (28, -2), 4 × 2 are inside of 32 × 64.
 _TENSOR = made(dimensions=(32, 64), strides=(128,), box=(8, 4), data_type="FLOAT32", swizzle="32B")
 
 
@@ -89,8 +89,8 @@ def test_every_copy_is_an_event_with_its_operands(trace: Path, capsys: pytest.Ca
     assert [one["kind"] for one in shown] == ["tensor_copy"] * 6  # a tensor map is no event
     assert [one["sass"] for one in shown] == [_CODE[offset].rstrip(" ;") for offset, _, _ in _COPIES]
     load, _, store, without, bulk, strange = (one["copy"] for one in shown)
-    assert load["coordinates"] == [30, -2]
-    assert (load["bytes"], load["outside_bytes"]) == (128, 112)
+    assert load["coordinates"] == [28, -2]
+    assert (load["bytes"], load["outside_bytes"]) == (128, 96)
     assert (load["shared_address"], load["barrier"], load["map_address"]) == (
         _SHARED,
         _BARRIER,
@@ -105,7 +105,7 @@ def test_every_copy_is_an_event_with_its_operands(trace: Path, capsys: pytest.Ca
         ["UR8", "UR9", "UR10", "UR11", "UR12", "UR13", "UR14", "UR4", "UR5"], _STRANGE, strict=True
     ))}  # fmt: skip
     assert app.main(["sass", "events", str(trace)]) == 0
-    assert "coordinates=[30,-2]" in capsys.readouterr().out
+    assert "coordinates=[28,-2]" in capsys.readouterr().out
 
 
 def test_what_is_not_understood_is_counted_and_shown(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +115,7 @@ def test_what_is_not_understood_is_counted_and_shown(trace: Path, capsys: pytest
         ("bulk_load", 1, 0), ("tensor_load", 1, 1), ("tensor_load", 2, 0), ("tensor_store", 1, 1), ("tma_instruction", 1, 1),
     ]  # fmt: skip
     (loads,) = (one for one in answer["copies"] if one["executions"] == 2)
-    assert (loads["bytes"], loads["outside_bytes"], loads["coordinates"]) == (256, 224, [[30, 30], [-2, -2]])
+    assert (loads["bytes"], loads["outside_bytes"], loads["coordinates"]) == (256, 192, [[28, 28], [-2, -2]])
     (strange,) = (one for one in answer["copies"] if one["what"] == "tma_instruction")
     assert strange["example"]["UR4"] == 0x5000
     assert answer["maps"][f"{_KNOWN:016x}"]["box"] == [8, 4]
@@ -140,7 +140,7 @@ def test_the_table_and_the_page_show_tiles(
     for text in (said.out, page.read_text()):
         assert "float32 32×64" in text
         assert "box 8×4, swizzle 32B, fill zeros" in text
-        assert "(30, -2), 112 B outside" in text
+        assert "(28, -2), 96 B outside" in text
         assert "0, 1" in text
         assert "UR4=0x5000" in text
         assert "unknown tensor map" in text
@@ -166,7 +166,7 @@ def test_copies_become_tables_and_cutracers_records(
     assert (info["is_tensor"], info["src_memspace"], info["dst_memspace"]) == (True, "GLOBAL", "SHARED")
     assert (info["transfer_count"], info["transfer_size"], info["byte_count"]) == (32, 4, 128)
     tensor = info["tensor"]
-    assert (tensor["coords"], tensor["oob_transfer_count"]) == ([30, -2, 0, 0, 0], 28)
+    assert (tensor["coords"], tensor["oob_transfer_count"]) == ([28, -2, 0, 0, 0], 24)
     assert tensor["tiled"]["global_dim"] == [32, 64, 0, 0, 0]
     assert written[4]["tma_transfer_info"]["multicast_cta_mask"] == 3
     assert written[2]["desc_raw"] == [_UNKNOWN] * 16
@@ -183,3 +183,19 @@ def test_a_trace_that_cannot_have_tensor_copies_says_so(
     assert any(
         note.startswith("instructions that copy by tensor map") and note.endswith("(2)") for note in notes
     )
+
+
+def test_a_copy_that_the_hardware_refuses_is_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    odd = [*_LOAD[:2], 30, *_LOAD[3:]]
+    _trace(
+        trace, {"tool": "NVBit", "events": ["tensor-copies"]}, [(0x10, _KNOWN, _LOAD), (0x10, _KNOWN, odd)]
+    )
+    assert app.main(["sass", "tma", str(trace), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (
+        answer["notes"][0]
+        == "k+0x10: illegal instruction, the innermost coordinate is not a multiple of 16 bytes"
+    )
+    assert app.main(["sass", "events", str(trace), "--json"]) == 0
+    shown = [json.loads(line)["copy"] for line in capsys.readouterr().out.splitlines()]
+    assert ["illegal" in one for one in shown] == [False, True]

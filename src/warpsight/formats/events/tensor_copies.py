@@ -34,6 +34,7 @@ class TensorCopy:
         operands: None if their layout is not understood.
         map: key of its tensor map, empty without one.
         bytes: bytes that it asks for, None if unknown; outside_bytes: those of them that are outside of the tensor.
+        illegal: why the hardware refuses it; mostly empty.
     """
 
     text: str
@@ -42,6 +43,7 @@ class TensorCopy:
     map: str
     bytes: int | None
     outside_bytes: int
+    illegal: str = ""
 
 
 class CopyReader:
@@ -82,18 +84,22 @@ class CopyReader:
 
     def _decoded(
         self, text: str, key: str, values: tuple[int, ...]
-    ) -> tuple[CopyOperands | None, str, int | None, int]:
-        """Operands, key, bytes, and bytes outside of the tensor."""
+    ) -> tuple[CopyOperands | None, str, int | None, int, str]:
+        """Operands, key, bytes, bytes outside of the tensor, and why it is illegal."""
         instruction = tma_operands.instruction(text)
         operands = tma_operands.operands_of(instruction, values) if instruction else None
         if operands is None or not operands.rank:
-            return operands, key, operands.bytes if operands else None, 0
+            return operands, key, operands.bytes if operands else None, 0, ""
         tensor = self.maps.get(key)
         if tensor is None or not tensor_tiles.understood(tensor, operands.mode, operands.coordinates):
-            return operands, key, None, 0
+            return operands, key, None, 0, ""
         size = tensor.element_bytes
         inside, outside = tensor_tiles.elements(tensor, operands.mode, operands.coordinates, operands.offsets)
-        return operands, key, (inside + outside) * size, outside * size
+        stores = operands.target == "global"
+        why = tensor_tiles.illegal(
+            tensor, stores=stores, mode=operands.mode, coordinates=operands.coordinates
+        )
+        return operands, key, (inside + outside) * size, outside * size, why
 
 
 @dataclass(frozen=True)
@@ -145,6 +151,7 @@ def to_json(copy: TensorCopy, reader: CopyReader) -> dict[str, Any]:
     if own.rank:
         tensor = reader.maps.get(copy.map)
         said |= {"outside_bytes": copy.outside_bytes, "map": copy.map}
+        said |= {"illegal": copy.illegal} if copy.illegal else {}
         said["tensor"] = {k: v for k, v in asdict(tensor).items() if v is not None} if tensor else None
         if tensor is None and copy.map in reader.raw:
             said["tensor_bytes"] = reader.raw[copy.map].hex()

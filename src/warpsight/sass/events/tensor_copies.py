@@ -26,7 +26,7 @@ class CopySummary:
         coordinates: the lowest and the highest of each dimension.
         multicast: the sets of receiving blocks of the cluster, a bit for each; barriers: addresses of mbarriers; policies: L2
             cache policies.
-        example: the registers of the first execution.
+        example: the registers of the first execution; illegal: why the hardware refuses one of them, mostly empty.
     """
 
     kernel: str
@@ -45,6 +45,7 @@ class CopySummary:
     barriers: tuple[int, ...]
     policies: tuple[int, ...]
     example: dict[str, int]
+    illegal: str
 
 
 def what_of(copy: TensorCopy) -> str:
@@ -96,6 +97,7 @@ def _summary(launch: TracedLaunch, where: str, copies: Sequence[TensorCopy]) -> 
         tuple(sorted({own.multicast for own in known if own.multicast is not None})),
         tuple(sorted({own.barrier for own in known if own.barrier is not None})),
         tuple(sorted({own.policy for own in known if own.policy is not None})), copies[0].registers,
+        next((copy.illegal for copy in copies if copy.illegal), ""),
     )  # fmt: skip
 
 
@@ -105,6 +107,7 @@ def gaps(trace: EventTrace, reader: CopyReader, found: Sequence[CopySummary]) ->
     lost = sum(one.executions for one in found if one.map and one.map not in reader.maps)
     undecoded = sum(tensor is None for tensor in reader.maps.values())
     unseen = _unseen(trace)
+    refused = [f"{one.where}: illegal instruction, {one.illegal}" for one in found if one.illegal]
     said = [
         (strange, "TMA instructions with operands that are not understood: only their registers are shown"),
         (undecoded, "tensor maps of an unknown layout: the sizes of their copies are not shown"),
@@ -112,7 +115,7 @@ def gaps(trace: EventTrace, reader: CopyReader, found: Sequence[CopySummary]) ->
         (unseen, "instructions that copy by tensor map, which the Sanitizer interface does not show: trace --events "
                  "tensor-copies with NVBit"),
     ]  # fmt: skip
-    return [sentence + (f" ({count:,})" if count > 1 else "") for count, sentence in said if count]
+    return refused + [sentence + (f" ({count:,})" if count > 1 else "") for count, sentence in said if count]
 
 
 def _unseen(trace: EventTrace) -> int:

@@ -49,6 +49,7 @@ def copy_text(copy: TensorCopy | None) -> str:
     parts += [f"{shown_bytes(copy.outside_bytes)} outside"] if copy.outside_bytes else []
     parts += [f"to blocks {_blocks(own.multicast)}"] if own.multicast is not None else []
     parts += [f"mbarrier {own.barrier:#x}"] if own.barrier is not None else []
+    parts += [f"illegal: {copy.illegal}"] if copy.illegal else []
     return ", ".join(parts)
 
 
