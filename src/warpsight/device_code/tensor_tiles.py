@@ -2,8 +2,9 @@
 
 A tile begins at the copy's coordinates and has the map's box. `im2col` copies walk over pixels instead: from the coordinates
 along the innermost spatial dimension to the end of the bounding box, then on from its beginning in the next row. Elements outside
-the tensor are filled by loads and skipped by stores. PTX ISA, "Tensors" and "Asynchronous data movement"; checked on an H200
-against what a program finds in memory (tests/gpu/tma_truth.cu).
+the tensor are filled by loads and skipped by stores, which write whole units of 16 bytes, though: up to 15 bytes beyond the
+innermost dimension. PTX ISA, "Tensors" and "Asynchronous data movement"; checked on an H200 against what a program finds in
+memory (tests/gpu/tma_truth.cu).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from warpsight.device_code.tensor_map import Im2col, TensorMap
 
 TILE, IM2COL, ROWS = "tile", "im2col", "rows"
 _ROWS, _ALIGNMENT = 4, 16
-#: Bits of a shared address that a swizzle flips, by its name: how many from bit 4, by those from bit 7.
+#: Bits of a shared address that a swizzle flips, by its name: how many from bit 4, by those from bit 7. A row takes at least so
+#: many bytes as the name says.
 _SWIZZLED_BITS = {"NONE": 0, "32B": 1, "64B": 2, "128B": 3}
 
 
@@ -30,12 +32,16 @@ class Tile:
 
     Attributes:
         addresses: (elements): global addresses; of elements outside the tensor, where they would be.
-        inside: (elements): whether they are inside the tensor; element_bytes: size of each.
+        inside: (elements): whether they are inside the tensor.
+        touched: (elements): whether they are read or written: those inside, and for a store the rest of a unit of 16 bytes.
+        element_bytes: size of each; row: elements of the innermost dimension.
     """
 
     addresses: npt.NDArray[np.int64]
     inside: npt.NDArray[np.bool_]
+    touched: npt.NDArray[np.bool_]
     element_bytes: int
+    row: int
 
 
 def understood(tensor: TensorMap, mode: str, coordinates: Sequence[int]) -> bool:
@@ -76,24 +82,50 @@ def elements(
     return inside, prod(map(len, axes)) - inside
 
 
-def tile(tensor: TensorMap, mode: str, coordinates: Sequence[int], offsets: Sequence[int] = ()) -> Tile:
+def tile(
+    tensor: TensorMap,
+    mode: str,
+    coordinates: Sequence[int],
+    offsets: Sequence[int] = (),
+    *,
+    stores: bool = False,
+) -> Tile:
     """The elements of a copy that is :func:`understood`. Offsets are those of an `im2col` load's filter."""
     if mode == IM2COL:
         pixels = _pixels(tensor, coordinates, offsets)
-        channels = _channels(tensor, coordinates)
+        row = _channels(tensor, coordinates)
         positions = np.concatenate(
-            [np.tile(channels, len(pixels))[:, None], np.repeat(pixels, len(channels), axis=0)], axis=1
+            [np.tile(row, len(pixels))[:, None], np.repeat(pixels, len(row), axis=0)], axis=1
         )
     else:
         axes = _axes(tensor, mode, coordinates)
+        row = axes[0]
         # The innermost dimension varies fastest: the last axis of a mesh.
         mesh = np.meshgrid(*reversed(axes), indexing="ij")
         positions = np.stack([axis.ravel() for axis in reversed(mesh)], axis=1)
     addresses = tensor.address + positions @ np.array(tensor.strides, np.int64)
-    return Tile(addresses, _all_inside(positions, tensor.dimensions), tensor.element_bytes)
+    inside = _all_inside(positions, tensor.dimensions)
+    touched = _all_inside(positions, (_written(tensor), *tensor.dimensions[1:])) if stores else inside
+    return Tile(addresses, inside, touched, tensor.element_bytes, len(row))
 
 
-def shared_addresses(tensor: TensorMap, first: int, count: int) -> npt.NDArray[np.int64] | None:
+def _written(tensor: TensorMap) -> int:
+    """The size of the innermost dimension, up to a whole unit."""
+    size = tensor.dimensions[0] * tensor.element_bytes
+    return -(-size // _ALIGNMENT) * _ALIGNMENT // tensor.element_bytes
+
+
+def overrun(tensor: TensorMap, mode: str, coordinates: Sequence[int]) -> int:
+    """Bytes that a store writes beyond the innermost dimension in units of 16 bytes; 0 for `im2col`, where that is unknown."""
+    if mode == IM2COL:
+        return 0
+    axes = _axes(tensor, mode, coordinates)
+    rows = prod(_inside(axis, size) for axis, size in zip(axes[1:], tensor.dimensions[1:], strict=True))
+    beyond = _inside(axes[0], _written(tensor)) - _inside(axes[0], tensor.dimensions[0])
+    return rows * beyond * tensor.element_bytes
+
+
+def shared_addresses(tensor: TensorMap, found: Tile, first: int) -> npt.NDArray[np.int64] | None:
     """Where a tile's elements lie in shared memory when it begins at an address; None for a swizzle that is not known.
 
     A swizzle exchanges units of 16 bytes: bits 4 to 6 of the address are changed by bits 7 to 9.
@@ -101,7 +133,9 @@ def shared_addresses(tensor: TensorMap, first: int, count: int) -> npt.NDArray[n
     bits = _SWIZZLED_BITS.get(tensor.swizzle)
     if bits is None:
         return None
-    plain = first + tensor.element_bytes * np.arange(count, dtype=np.int64)
+    pitch = max(found.row * found.element_bytes, 16 << bits if bits else 0)
+    number = np.arange(len(found.addresses), dtype=np.int64)
+    plain = first + number // found.row * pitch + number % found.row * found.element_bytes
     return np.asarray(plain ^ (plain >> 3 & ((1 << bits) - 1) << 4))
 
 

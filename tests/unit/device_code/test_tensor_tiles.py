@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.device_code.tensor_maps import SIZES, made
 from warpsight.device_code.tensor_map import Im2col, TensorMap
-from warpsight.device_code.tensor_tiles import elements, illegal, shared_addresses, tile, understood
+from warpsight.device_code.tensor_tiles import elements, illegal, overrun, shared_addresses, tile, understood
 
 
 def _map(chance: random.Random, rank: int, pixels: bool) -> TensorMap:
@@ -89,6 +89,21 @@ def test_tiles_are_those_of_the_definition(seed: int) -> None:
     inside = sum(within for _, within in expected)
     assert elements(tensor, mode, at, offsets) == (inside, len(expected) - inside)
     assert found.element_bytes == tensor.element_bytes
+    assert np.array_equal(found.touched, found.inside)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_stores_write_whole_units(seed: int) -> None:
+    chance = random.Random(seed)
+    tensor = _map(chance, chance.randrange(1, 4), False)
+    at = [chance.randrange(0, 10) for _ in range(tensor.rank)]
+    found = tile(tensor, "tile", at, stores=True)
+    wide = -(-tensor.dimensions[0] * tensor.element_bytes // 16) * 16
+    longer = replace(tensor, dimensions=(wide // tensor.element_bytes, *tensor.dimensions[1:]))
+    assert found.touched.tolist() == [inside for _, inside in _tile_by_definition(longer, at)]
+    assert found.inside.tolist() == [inside for _, inside in _tile_by_definition(tensor, at)]
+    beyond = (found.touched & ~found.inside).sum() * tensor.element_bytes
+    assert overrun(tensor, "tile", at) == beyond
 
 
 def test_gathered_rows_are_each_where_it_is_named() -> None:
@@ -104,15 +119,23 @@ def test_gathered_rows_are_each_where_it_is_named() -> None:
 
 @pytest.mark.parametrize(("name", "bits"), [("NONE", 0), ("32B", 1), ("64B", 2), ("128B", 3)])
 def test_a_swizzle_exchanges_units_of_16_bytes(name: str, bits: int) -> None:
-    tensor = made(swizzle=name, data_type="UINT8")
-    found = shared_addresses(tensor, 0x400, 4096)
+    row = 16 << bits
+    tensor = made(swizzle=name, data_type="UINT8", box=(row, 100))
+    found = shared_addresses(tensor, tile(tensor, "tile", (0, 0)), 0x400)
     assert found is not None
     for place, address in enumerate(found.tolist()):
         plain = 0x400 + place
-        unit, row = plain >> 4 & 7, plain >> 7 & 7
-        swizzled = unit ^ (row & (1 << bits) - 1)
+        unit, line = plain >> 4 & 7, plain >> 7 & 7
+        swizzled = unit ^ (line & (1 << bits) - 1)
         assert address == (plain & ~0x70) | swizzled << 4
-    assert sorted(found.tolist()) == list(range(0x400, 0x400 + 4096))
+    assert sorted(found.tolist()) == list(range(0x400, 0x400 + 100 * row))
+
+
+def test_a_short_row_takes_as_much_room_as_the_swizzle() -> None:
+    tensor = made(swizzle="128B", data_type="FLOAT16", box=(16, 4))
+    found = shared_addresses(tensor, tile(tensor, "tile", (0, 0)), 0)
+    assert found is not None
+    assert found[::16].tolist() == [0, 128 ^ 16, 256 ^ 32, 384 ^ 48]
 
 
 @pytest.mark.parametrize(

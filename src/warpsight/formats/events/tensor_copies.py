@@ -34,6 +34,7 @@ class TensorCopy:
         operands: None if their layout is not understood.
         map: key of its tensor map, empty without one.
         bytes: bytes that it asks for, None if unknown; outside_bytes: those of them that are outside of the tensor.
+        overrun_bytes: of a store, those outside that it writes nevertheless, as it writes units of 16 bytes.
         illegal: why the hardware refuses it; mostly empty.
     """
 
@@ -43,6 +44,7 @@ class TensorCopy:
     map: str
     bytes: int | None
     outside_bytes: int
+    overrun_bytes: int = 0
     illegal: str = ""
 
 
@@ -70,7 +72,8 @@ class CopyReader:
         own, tensor = copy.operands, self.maps.get(copy.map)
         if own is None or tensor is None or not tensor_tiles.understood(tensor, own.mode, own.coordinates):
             return None
-        return tensor_tiles.tile(tensor, own.mode, own.coordinates, own.offsets)
+        stores = own.target == "global"
+        return tensor_tiles.tile(tensor, own.mode, own.coordinates, own.offsets, stores=stores)
 
     def _copy(self, text: str, key: str, values: tuple[int, ...]) -> TensorCopy:
         instruction = tma_operands.instruction(text)
@@ -84,22 +87,23 @@ class CopyReader:
 
     def _decoded(
         self, text: str, key: str, values: tuple[int, ...]
-    ) -> tuple[CopyOperands | None, str, int | None, int, str]:
-        """Operands, key, bytes, bytes outside of the tensor, and why it is illegal."""
+    ) -> tuple[CopyOperands | None, str, int | None, int, int, str]:
+        """The fields of a copy from `operands` on."""
         instruction = tma_operands.instruction(text)
         operands = tma_operands.operands_of(instruction, values) if instruction else None
         if operands is None or not operands.rank:
-            return operands, key, operands.bytes if operands else None, 0, ""
+            return operands, key, operands.bytes if operands else None, 0, 0, ""
         tensor = self.maps.get(key)
         if tensor is None or not tensor_tiles.understood(tensor, operands.mode, operands.coordinates):
-            return operands, key, None, 0, ""
+            return operands, key, None, 0, 0, ""
         size = tensor.element_bytes
         inside, outside = tensor_tiles.elements(tensor, operands.mode, operands.coordinates, operands.offsets)
         stores = operands.target == "global"
         why = tensor_tiles.illegal(
             tensor, stores=stores, mode=operands.mode, coordinates=operands.coordinates
         )
-        return operands, key, (inside + outside) * size, outside * size, why
+        beyond = tensor_tiles.overrun(tensor, operands.mode, operands.coordinates) if stores else 0
+        return operands, key, (inside + outside) * size, outside * size, beyond, why
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,7 @@ def to_json(copy: TensorCopy, reader: CopyReader) -> dict[str, Any]:
     if own.rank:
         tensor = reader.maps.get(copy.map)
         said |= {"outside_bytes": copy.outside_bytes, "map": copy.map}
+        said |= {"overrun_bytes": copy.overrun_bytes} if copy.overrun_bytes else {}
         said |= {"illegal": copy.illegal} if copy.illegal else {}
         said["tensor"] = {k: v for k, v in asdict(tensor).items() if v is not None} if tensor else None
         if tensor is None and copy.map in reader.raw:

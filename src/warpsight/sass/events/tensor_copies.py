@@ -21,7 +21,8 @@ class CopySummary:
     Attributes:
         kernel, launch, where, sass: the instruction; what: such as `tensor_load`; mode: `tile`, `im2col`, …
         map: key of the tensor map, empty without one; executions: executions by warps.
-        bytes: bytes that they ask for, in each target; outside_bytes: those of them outside of the tensor.
+        bytes: bytes that they ask for, in each target; outside_bytes: those of them outside of the tensor; overrun_bytes: those
+            that stores write nevertheless.
         unknown: executions whose bytes are not known.
         coordinates: the lowest and the highest of each dimension.
         multicast: the sets of receiving blocks of the cluster, a bit for each; barriers: addresses of mbarriers; policies: L2
@@ -39,6 +40,7 @@ class CopySummary:
     executions: int
     bytes: int
     outside_bytes: int
+    overrun_bytes: int
     unknown: int
     coordinates: tuple[tuple[int, int], ...]
     multicast: tuple[int, ...]
@@ -93,6 +95,7 @@ def _summary(launch: TracedLaunch, where: str, copies: Sequence[TensorCopy]) -> 
     return CopySummary(
         launch.name, launch.number, where, copies[0].text, what_of(copies[0]), known[0].mode if known else "", copies[0].map,
         len(copies), sum(copy.bytes or 0 for copy in copies), sum(copy.outside_bytes for copy in copies),
+        sum(copy.overrun_bytes for copy in copies),
         sum(copy.bytes is None for copy in copies), tuple((min(axis), max(axis)) for axis in axes),
         tuple(sorted({own.multicast for own in known if own.multicast is not None})),
         tuple(sorted({own.barrier for own in known if own.barrier is not None})),
@@ -107,7 +110,12 @@ def gaps(trace: EventTrace, reader: CopyReader, found: Sequence[CopySummary]) ->
     lost = sum(one.executions for one in found if one.map and one.map not in reader.maps)
     undecoded = sum(tensor is None for tensor in reader.maps.values())
     unseen = _unseen(trace)
-    refused = [f"{one.where}: illegal instruction, {one.illegal}" for one in found if one.illegal]
+    wrong = [f"{one.where}: illegal instruction, {one.illegal}" for one in found if one.illegal]
+    wrong += [
+        f"{one.where}: {one.overrun_bytes:,} bytes are written beyond the innermost dimension, in units of 16 bytes"
+        for one in found
+        if one.overrun_bytes
+    ]
     said = [
         (strange, "TMA instructions with operands that are not understood: only their registers are shown"),
         (undecoded, "tensor maps of an unknown layout: the sizes of their copies are not shown"),
@@ -115,7 +123,7 @@ def gaps(trace: EventTrace, reader: CopyReader, found: Sequence[CopySummary]) ->
         (unseen, "instructions that copy by tensor map, which the Sanitizer interface does not show: trace --events "
                  "tensor-copies with NVBit"),
     ]  # fmt: skip
-    return refused + [sentence + (f" ({count:,})" if count > 1 else "") for count, sentence in said if count]
+    return wrong + [sentence + (f" ({count:,})" if count > 1 else "") for count, sentence in said if count]
 
 
 def _unseen(trace: EventTrace) -> int:
