@@ -92,7 +92,7 @@ _MULTICAST, _PAIR_OF_BLOCKS, _MASK = "MULTICAST", "2CTA", "DST_G_BYTE_MASK"
 _SPACES = {"S": "shared", "G": "global"}
 #: Bits of each offset in a register, by how many there are: `im2col` loads of ranks 3, 4 and 5.
 _OFFSET_BITS = {1: 16, 2: 8, 3: 5}
-_HALO_BITS, _RANK_BITS = 11, 24
+_HALO_BITS = 11
 _UNIT = 16
 
 
