@@ -144,6 +144,9 @@ def test_the_table_and_the_page_show_tiles(
         assert "0, 1" in text
         assert "UR4=0x5000" in text
         assert "unknown tensor map" in text
+        assert "of the traced run" in text
+        assert "waited" not in text  # mbarriers were not traced
+        assert "Blocks" not in text
     assert "operands that are not understood" in said.err
 
 

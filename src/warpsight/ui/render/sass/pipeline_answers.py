@@ -22,17 +22,18 @@ def copies(found: Sequence[CopySummary], maps: Mapping[str, TensorMap | None], t
         return []
     listed = [
         (
-            short(one.kernel), f"{one.launch}", one.what.replace("_", " "), f"{one.executions}",
-            shown_bytes(one.bytes) if one.unknown < one.executions else "–",
+            short(one.kernel), f"{one.launch}", one.what, f"{one.executions}",
+            (shown_bytes(one.bytes) if one.unknown < one.executions else "–") + (" to each" if one.multicast else ""),
             shown_bytes(one.outside_bytes) if one.outside_bytes else "", _tensor(one, maps), _coordinates(one),
             _targets(one), _barriers(one), one.sass, one.where,
         )
         for one in found
     ]  # fmt: skip
-    shown, more = top_rows(listed, top)
-    columns = ("kernel", "launch", "copy", "executed", "bytes", "outside", "tensor", "coordinates", "multicast to blocks",
+    headings = ("kernel", "launch", "copy", "executed", "bytes", "outside", "tensor", "coordinates", "multicast to ranks",
                "mbarriers", "instruction", "where")  # fmt: skip
-    return [Section("Copies by the TMA", "", columns, shown, frozenset({0, 2, 6, 7, 8, 9, 10, 11}), more)]
+    columns, rows, left = _filled(headings, listed, frozenset({0, 2, 6, 7, 8, 9, 10, 11}))
+    shown, more = top_rows(rows, top)
+    return [Section("Copies by the TMA", "", columns, shown, left, more)]
 
 
 def copy_text(copy: TensorCopy | None) -> str:
@@ -47,7 +48,7 @@ def copy_text(copy: TensorCopy | None) -> str:
     parts += [own.reduction] if own.reduction else []
     parts += [f"{own.address:#x}"] if own.address is not None else []
     parts += [f"{shown_bytes(copy.outside_bytes)} outside"] if copy.outside_bytes else []
-    parts += [f"to blocks {_blocks(own.multicast)}"] if own.multicast is not None else []
+    parts += [f"to ranks {_ranks(own.multicast)}"] if own.multicast is not None else []
     parts += [f"mbarrier {own.barrier:#x}"] if own.barrier is not None else []
     parts += [f"illegal: {copy.illegal}"] if copy.illegal else []
     return ", ".join(parts)
@@ -74,10 +75,10 @@ def _coordinates(one: CopySummary) -> str:
 
 
 def _targets(one: CopySummary) -> str:
-    return " or ".join(_blocks(mask) for mask in one.multicast)
+    return " or ".join(_ranks(mask) for mask in one.multicast)
 
 
-def _blocks(mask: int) -> str:
+def _ranks(mask: int) -> str:
     return ", ".join(f"{bit}" for bit in range(16) if mask >> bit & 1)
 
 
@@ -88,18 +89,26 @@ def _barriers(one: CopySummary) -> str:
 
 
 def pipelines(found: Sequence[BlockPipeline], top: int) -> list[Section]:
-    """What the blocks copied and waited for, and the events of the first."""
-    listed = [
-        (
-            short(one.kernel), f"{one.launch}", f"{one.block}", shown_bytes(one.copied), numbers.duration(one.waited),
-            ", ".join(f"{address:#x}: {count}" for address, count in sorted(one.phases.items())) or "–",
+    """What the blocks copied and waited for, if waits were traced, and the events of the first."""
+    first, sections = found[0], []
+    if any(one.phases or one.waited for one in found):
+        listed = [
+            (
+                short(one.kernel), f"{one.launch}", f"{one.block}", shown_bytes(one.copied), numbers.duration(one.waited),
+                ", ".join(f"{address:#x}: {count}" for address, count in sorted(one.phases.items())) or "–",
+            )
+            for one in found
+        ]  # fmt: skip
+        shown, more = top_rows(listed, top)
+        names = (
+            "kernel",
+            "launch",
+            "block",
+            "copied",
+            "waited at mbarriers",
+            "successful waits by mbarrier",
         )
-        for one in found
-    ]  # fmt: skip
-    shown, more = top_rows(listed, top)
-    columns = ("kernel", "launch", "block", "copied", "waited at mbarriers", "successful waits by mbarrier")
-    sections = [Section("Blocks", "", columns, shown, frozenset({0, 5}), more)]
-    first = found[0]
+        sections.append(Section("Blocks", "", names, shown, frozenset({0, 5}), more))
     followed = [
         (
             f"{event.time / 1000:.2f} µs", f"{event.warp}", event.what,
@@ -110,17 +119,22 @@ def pipelines(found: Sequence[BlockPipeline], top: int) -> list[Section]:
     ]  # fmt: skip
     headings = ("time", "warp", "event", "waited", "bytes", "shared address", "ends", "copy", "where")
     title = f"{short(first.kernel)}, launch {first.launch}, block {first.block}"
-    sections.append(
-        Section(
-            title,
-            event_pictures.pipeline(first),
-            headings,
-            followed,
-            frozenset({2, 6, 7, 8}),
-            len(first.events) - len(followed),
-        )
-    )
-    return sections
+    title += f" (of {len(found):,} blocks)" if not sections and len(found) > 1 else ""
+    columns, rows, left = _filled(headings, followed, frozenset({2, 6, 7, 8}))
+    more = len(first.events) - len(followed)
+    traced = any(event.copy is not None for event in first.events)
+    notes = ["Times are those of the traced run, which is much slower."] if traced else []
+    picture = event_pictures.pipeline(first)
+    return [*sections, Section(title, picture, columns, rows, left, more, notes=notes)]
+
+
+def _filled(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], left: frozenset[int]
+) -> tuple[Sequence[str], Sequence[Sequence[str]], frozenset[int]]:
+    """A table without columns that are empty in every row."""
+    kept = [at for at in range(len(columns)) if any(row[at] for row in rows)]
+    places = frozenset(place for place, at in enumerate(kept) if at in left)
+    return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows], places
 
 
 def _copies(event: PipelineEvent) -> str:
