@@ -13,7 +13,7 @@ from warpsight.ui.render import numbers
 from warpsight.ui.render.sass import event_pictures
 from warpsight.ui.render.sass.event_answers import Section, shown_bytes, top_rows
 
-_EVENTS_SHOWN, _MOST_BARRIERS = 200, 4
+_EVENTS_SHOWN, _MOST_BARRIERS = 200, 1
 
 
 def copies(found: Sequence[CopySummary], maps: Mapping[str, TensorMap | None], top: int) -> list[Section]:
@@ -22,16 +22,16 @@ def copies(found: Sequence[CopySummary], maps: Mapping[str, TensorMap | None], t
         return []
     listed = [
         (
-            short(one.kernel), f"{one.launch}", one.what, f"{one.executions}",
+            one.where, f"{one.launch}", one.what, f"{one.executions}",
             (shown_bytes(one.bytes) if one.unknown < one.executions else "–") + (" to each" if one.multicast else ""),
             shown_bytes(one.outside_bytes) if one.outside_bytes else "", _tensor(one, maps), _coordinates(one),
-            _targets(one), _barriers(one), one.sass, one.where,
+            _targets(one), _barriers(one), one.sass,
         )
         for one in found
     ]  # fmt: skip
-    headings = ("kernel", "launch", "copy", "executed", "bytes", "outside", "tensor", "coordinates", "multicast to ranks",
-               "mbarriers", "instruction", "where")  # fmt: skip
-    columns, rows, left = _filled(headings, listed, frozenset({0, 2, 6, 7, 8, 9, 10, 11}))
+    headings = ("where", "launch", "copy", "executed", "bytes", "outside", "tensor", "coordinates", "to ranks", "mbarriers",
+                "instruction")  # fmt: skip
+    columns, rows, left = _filled(headings, listed, frozenset({0, 2, 6, 7, 8, 9, 10}))
     shown, more = top_rows(rows, top)
     return [Section("Copies by the TMA", "", columns, shown, left, more)]
 
@@ -85,7 +85,7 @@ def _ranks(mask: int) -> str:
 def _barriers(one: CopySummary) -> str:
     shown = ", ".join(f"{address:#x}" for address in one.barriers[:_MOST_BARRIERS])
     more = len(one.barriers) - _MOST_BARRIERS
-    return f"{shown} and {more:,} more" if more > 0 else shown
+    return f"{shown} + {more:,}" if more > 0 else shown
 
 
 def pipelines(found: Sequence[BlockPipeline], top: int) -> list[Section]:
