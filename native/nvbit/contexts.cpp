@@ -10,8 +10,9 @@ namespace {
 
 // Words on the device, before a WsTool.
 constexpr uint32_t kCounters = 1 << 14;  // more launches than a context can have in flight
-constexpr uint32_t kHead = 0, kTailSeen = 16, kFirstCounter = 32, kGraphs = kFirstCounter + kCounters;
-constexpr size_t kCounterBytes = (kGraphs + GraphLaunches::kDeviceWords) * sizeof(uint64_t);
+constexpr uint32_t kHead = 0, kTailSeen = 16, kFirstCounter = 32, kGraphs = kFirstCounter + kCounters,
+                   kMaps = kGraphs + GraphLaunches::kDeviceWords;
+constexpr size_t kCounterBytes = (size_t{kMaps} + WS_TENSOR_MAPS) * sizeof(uint64_t);
 // In the host's memory, after the ring's words.
 constexpr size_t kTailBytes = 4096, kGraphBytes = GraphLaunches::kHostWords * sizeof(uint64_t);
 
@@ -34,6 +35,7 @@ WsTool NvbitTracer::tool_of(void* host, CUdeviceptr words, CUdeviceptr counters,
   tool.zero = zero_;
   tool.counters = device + kFirstCounter;
   tool.counter_mask = kCounters - 1;
+  tool.maps = device + kMaps;
   tool.first = request_.first;
   tool.every = request_.every;
   tool.warps = request_.warps;

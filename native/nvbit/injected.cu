@@ -6,6 +6,7 @@
 #include "nvbit/record.h"
 #include "nvbit/ring.h"
 #include "nvbit/shapes.h"
+#include "nvbit/tensor_maps.h"
 #include "sanitizer/visit_patches.cuh"
 
 namespace {
@@ -142,6 +143,42 @@ extern "C" __device__ __noinline__ void ws_nvbit_access(int guard, u64 launch, u
       return;
   }
   record_access(tool, kind, launch, pc, what, a, b);
+}
+
+// A copy by the TMA. `what`: registers | flags << 8 | the place among them of its tensor map's address << 16,
+// where the flags say that it names one. The registers' values follow.
+extern "C" __device__ __noinline__ void ws_nvbit_tensor_copy(int guard, u64 launch, u64 context, u32 pc,
+                                                             u32 what, ...) {
+  STACK_OF_CALLED(256);
+  const auto* tool = reinterpret_cast<const WsTool*>(context);
+  launch = launch_of(tool, launch);
+  if (!chosen(tool, launch)) return;
+  const u32 lanes = ws_ballot(__activemask(), guard != 0);
+  if (guard == 0) return;
+  WsEvent event = event_at(pc, launch, lanes);
+  event.flags = what >> 8 & 255;
+  event.size = what & 255;
+  u32 values[WS_REGISTERS_AT_ONCE];
+  u64 address = 0;
+  va_list given;
+  va_start(given, what);
+  for (u32 i = 0; i < event.size && i < WS_REGISTERS_AT_ONCE; ++i) {
+    values[i] = va_arg(given, u32);
+    const u32 half = i - (what >> 16);
+    if (half < 2) address |= static_cast<u64>(values[i]) << 32 * half;
+  }
+  va_end(given);
+  const WsGroup group = ws_group(lanes, lane_id());
+  if ((event.flags & WS_TENSOR_MAP) == 0) {
+    ws_write_tensor_copy(WsRing{tool}, group, event, 0, values);
+    return;
+  }
+  const WsTensorMap map = ws_read_map(address);
+  const u64 key = ws_map_key(map);
+  if (!ws_write_tensor_copy(WsRing{tool}, group, event, key, values)) return;
+  const u32 fresh = group.lane == group.leader && ws_new_map(tool->maps, key) ? 1 : 0;
+  if (ws_shuffle(lanes, fresh, group.leader) != 0)
+    ws_write_tensor_map(WsRingOfMaps{{tool}}, group, event, key, map);
 }
 
 // A warp comes to a point of a delay plan. `launch`: a WsLaunch; none: nothing waits.

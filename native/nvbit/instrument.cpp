@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nvbit/operands.h"
+#include "nvbit/tensor_copies.h"
 #include "nvbit/tool_format.h"
 #include "sanitizer/event_file.h"
 
@@ -85,6 +86,21 @@ void Instrumenter::inject_access(Instr* instruction, uint32_t pc, uint64_t tool)
     nvbit_add_call_arg_const_val64(instruction, access.count);
 }
 
+void Instrumenter::inject_tensor_copy(Instr* instruction, uint32_t pc, uint64_t tool) const {
+  const TensorCopy copy = tensor_copy_of(instruction->getSass());
+  if (!copy.recorded) return;
+  const uint32_t flags = copy.map >= 0 ? WS_TENSOR_MAP : 0;
+  begin_record(instruction, "ws_nvbit_tensor_copy", IPOINT_BEFORE, pc, tool,
+               static_cast<uint32_t>(copy.registers.size()) | flags << 8 |
+                   static_cast<uint32_t>(std::max(copy.map, 0)) << 16);
+  for (const int number : copy.registers) {
+    if (number < 0)
+      nvbit_add_call_arg_const_val32(instruction, 0, true);
+    else
+      nvbit_add_call_arg_ureg_val(instruction, number, true);
+  }
+}
+
 void Instrumenter::inject(Instr* instruction, uint32_t pc, uint64_t tool) const {
   const uint32_t collect = request_.collect;
   std::vector<int> registers;
@@ -95,6 +111,7 @@ void Instrumenter::inject(Instr* instruction, uint32_t pc, uint64_t tool) const 
     inject_registers(instruction, (collect & kBefore) != 0 ? registers : std::vector<int>(), pc, tool,
                      IPOINT_BEFORE);
   if ((collect & kMemory) != 0) inject_access(instruction, pc, tool);
+  if ((collect & kTensorCopies) != 0) inject_tensor_copy(instruction, pc, tool);
   if ((collect & kAfter) != 0 && !registers.empty() && !ends_flow(instruction))
     inject_registers(instruction, registers, pc, tool, IPOINT_AFTER);
 }

@@ -14,7 +14,8 @@
 namespace warpsight {
 
 // Bits of EventRequest::collect.
-constexpr uint32_t kInstructions = 1, kRegisters = 2, kMemory = 4, kPredicateRegisters = 8;
+constexpr uint32_t kInstructions = 1, kRegisters = 2, kMemory = 4, kPredicateRegisters = 8,
+                   kTensorCopies = 64;
 constexpr uint32_t kBefore = 16, kAfter = 32;  // when registers are read
 
 class Instrumenter {
@@ -42,6 +43,7 @@ class Instrumenter {
   void inject_registers(Instr* instruction, const std::vector<int>& registers, uint32_t pc, uint64_t tool,
                         ipoint_t point) const;
   void inject_access(Instr* instruction, uint32_t pc, uint64_t tool) const;
+  void inject_tensor_copy(Instr* instruction, uint32_t pc, uint64_t tool) const;
 
   const EventRequest& request_;
   std::vector<regex_t> patterns_;

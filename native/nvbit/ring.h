@@ -35,8 +35,12 @@ struct WsRing {
 
   // The place of a record's words, ~0 when it is left out. Waits while the ring is full.
   WS_INLINE u64 reserve(const WsGroup& group, u32 launch, u32 words) const {
+    return place(group, words, tool->thins == 0 || group.lane != group.leader || ws_kept(tool, launch));
+  }
+
+  WS_INLINE u64 place(const WsGroup& group, u32 words, bool kept) const {
     u64 at = ~0ull;
-    if (group.lane == group.leader && (tool->thins == 0 || ws_kept(tool, launch))) {
+    if (group.lane == group.leader && kept) {
       // Looked at first, so that this and the addition are on their way together.
       const u64 seen = *tool->tail_seen;
       at = ws_add(tool->head, words);
@@ -51,4 +55,12 @@ struct WsRing {
     volatile u64* const place = tool->ring + (at & tool->mask);
     *place = word != 0 ? word : tool->zero;
   }
+};
+
+// The same for what a kept record refers to: it is never left out.
+struct WsRingOfMaps {
+  WsRing ring;
+
+  WS_INLINE u64 reserve(const WsGroup& group, u32, u32 words) const { return ring.place(group, words, true); }
+  WS_INLINE void store(u64 at, u64 word) const { ring.store(at, word); }
 };

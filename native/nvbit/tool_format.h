@@ -10,6 +10,13 @@
 // Of a register record there follow a word of codes, 4 bits for each register, then units of 32 bits, two to
 // a word, of all registers but those with WS_REGISTER_EACH, and then the words of these.
 // warpsight/formats/events/registers.py reads them.
+//
+//   tensor copy   a warp executed an instruction of the TMA. After the header come the key of its tensor map
+//                 (zero if it names none) and the uniform registers that its operands name or begin with, as
+//                 tensor_copies.h says, two to a word; `bytes accessed` is how many
+//   tensor map    after the header a key and the map's 128 bytes: once for all copies with this content
+//
+// warpsight/formats/events/tensor_copies.py reads these.
 #pragma once
 
 #include "sanitizer/event_format.h"
@@ -17,6 +24,12 @@
 #define WS_INSTRUCTION_KIND 66
 #define WS_REGISTERS_KIND 67
 #define WS_REGISTERS_AT_ONCE 12  // of a record
+#define WS_TENSOR_COPY_KIND 70
+#define WS_TENSOR_MAP_KIND 71
+#define WS_TENSOR_MAP 1  // flag of a copy: it names a tensor map
+#define WS_TENSOR_MAP_WORDS 16
+#define WS_TENSOR_MAPS 4096  // that are recorded once each: a power of two
+#define WS_TENSOR_MAP_PROBES 16
 
 // Values of a register in the lanes whose guard predicate holds.
 #define WS_REGISTER_ZERO 0
@@ -60,6 +73,7 @@ struct WsTool {
   unsigned long long zero;                  // represents a word of zero
   unsigned long long* counters;  // of records by launch, modulo their number: its number in the high half
   unsigned long long first;      // records of a launch at most
+  unsigned long long* maps;      // device: keys of the tensor maps recorded so far, 0 where a place is free
   unsigned int counter_mask;
   unsigned int every;
   unsigned int warps;  // bit w: warp w of a block

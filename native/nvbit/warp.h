@@ -32,6 +32,14 @@ WS_DEVICE u64 ws_add(u64* at, u64 value) {
 WS_DEVICE void ws_raise(u64* at, u64 value) {
   asm volatile("red.global.max.u64 [%0], %1;" : : "l"(at), "l"(value) : "memory");
 }
+// The value found, which is replaced where it is 0.
+WS_DEVICE u64 ws_claim(u64* at, u64 value) { return atomicCAS(at, 0ull, value); }
+// At a generic address, as it is now: another multiprocessor may have written it during the launch.
+WS_DEVICE u64 ws_read(const u64* at) {
+  u64 found;
+  asm volatile("ld.relaxed.gpu.b64 %0, [%1];" : "=l"(found) : "l"(at) : "memory");
+  return found;
+}
 WS_DEVICE void ws_fence() { __threadfence(); }
 WS_DEVICE void ws_sleep() { __nanosleep(500); }
 #else
@@ -53,6 +61,12 @@ WS_DEVICE void ws_raise(u64* at, u64 value) {
          !__atomic_compare_exchange_n(at, &found, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
 }
+WS_DEVICE u64 ws_claim(u64* at, u64 value) {
+  u64 found = 0;
+  __atomic_compare_exchange_n(at, &found, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return found;
+}
+WS_DEVICE u64 ws_read(const u64* at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
 WS_DEVICE void ws_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 WS_DEVICE void ws_sleep() { sched_yield(); }
 #endif

@@ -7,13 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.golden import event_truth, nvbit_truth
+from tests.golden import event_truth, nvbit_truth, tma_truth
 from tests.race_model import delays as model
 from warpsight.formats.events.kinds import CLASSES
 from warpsight.formats.events.operands import Operands
@@ -220,3 +222,39 @@ def test_warps_wait_at_any_instruction(folder: Path) -> None:
         own = one["point"] == at
         where = (one[name][own] for name in ("launch", "cta", "warp", "occurrence"))
         assert np.array_equal(one["delay_ns"][own], model.delays(found, point, *where))
+
+
+@pytest.fixture(scope="module")
+def tensor_copies(folder: Path) -> tuple[EventTrace, list[dict[str, Any]]]:
+    """A trace of every form of copy, and what the program says of each launch; both are kept where OUT is set."""
+    trace, printed = _traced(folder, "tma_truth", "--events", "tensor-copies")
+    if out := os.environ.get("OUT"):
+        (folder / "tma.json").write_text(printed)
+        with tarfile.open(Path(out, "tma.tar.gz"), "w:gz") as packed:
+            packed.add(folder / "tma_truth.events", "tma.events")
+            packed.add(folder / "tma.json", "tma.json")
+    return trace, json.loads(printed)
+
+
+def test_tensor_copies_are_those_that_the_program_issues(
+    tensor_copies: tuple[EventTrace, list[dict[str, Any]]],
+) -> None:
+    tma_truth.check_operands(*tensor_copies)
+
+
+def test_tensor_maps_are_those_that_the_program_made(
+    tensor_copies: tuple[EventTrace, list[dict[str, Any]]],
+) -> None:
+    tma_truth.check_maps(*tensor_copies)
+
+
+def test_tiles_are_what_the_program_finds(tensor_copies: tuple[EventTrace, list[dict[str, Any]]]) -> None:
+    tma_truth.check_tiles(tensor_copies[1])
+
+
+def test_tensor_copies_beside_other_classes_and_in_a_small_ring(folder: Path) -> None:
+    trace, printed = _traced(
+        folder, "tma_truth", "--events", "tensor-copies,registers,memory", "--ring-mib", "1", "--predicates"
+    )  # fmt: skip
+    tma_truth.check_operands(trace, json.loads(printed))
+    assert trace.notes == []

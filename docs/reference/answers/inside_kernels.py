@@ -7,12 +7,15 @@ from typing import Literal
 
 from typing_extensions import NotRequired, TypedDict
 
+from warpsight.device_code.tensor_map import TensorMap
 from warpsight.sass.events.dataflow import Flow
 from warpsight.sass.events.pipelines import PipelineEvent
 from warpsight.sass.events.reuse import MemoryUse
+from warpsight.sass.events.tensor_copies import CopySummary
 from warpsight.sass.events.trace import TracedInstruction
 from warpsight.sass.events.value_patterns import ValuePatterns
 from warpsight.sass.matrix_products import MatrixProduct
+from warpsight.sass.tensor_memory import TensorMemoryUse
 
 
 class MemoryAccess(TypedDict):
@@ -70,13 +73,15 @@ class Pipeline(TypedDict):
 
 class SassTma(TypedDict):
     blocks: list[Pipeline]
+    copies: list[CopySummary]
+    maps: dict[str, TensorMap | str]
     notes: list[str]
 
 
 class SassMma(TypedDict):
     kernel: str
     products: list[MatrixProduct]
-    tensor_memory: list[tuple[int, str, str]]
+    tensor_memory: list[TensorMemoryUse]
     operations: int | None
 
 

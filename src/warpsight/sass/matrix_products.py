@@ -13,20 +13,19 @@ from typing import Any
 
 from warpsight.device_code.decoded import Decoded
 from warpsight.device_code.flow.flow_graph import FlowGraph
+from warpsight.sass import tensor_memory
 from warpsight.sass.code import KernelCode
 from warpsight.sass.counts.kernels import Counts
+from warpsight.sass.tensor_memory import TensorMemoryUse
 
 _OF_WARPGROUP = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
-_OF_TENSOR_MEMORY = ("UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA")
+_OF_TENSOR_MEMORY = tensor_memory.PRODUCTS
 _OF_WARP = ("HMMA", "IMMA", "BMMA", "DMMA", "QMMA", "OMMA")
 _WARPGROUP_WARPS = 4
 _SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
 #: Shapes of a warp's products are written without separators: `16816`, `88128`.
 _RUN_TOGETHER = re.compile(r"(16|8)(8)(4|8|16|32|64|128|256)")
 _TYPE = re.compile(r"(?:T?F|BF|[SUE])\d+\w*")
-_TENSOR_MEMORY = {
-    "UTCATOMSWS": "allocate or free", "LDTM": "load", "STTM": "store", "UTCCP": "copy", "UTCBAR": "arrive at an mbarrier",
-}  # fmt: skip
 _SEARCHED = 4096
 
 
@@ -36,7 +35,8 @@ class MatrixProduct:
 
     Attributes:
         offset, text, where: offset in the kernel's section, text, and line or "".
-        shape: rows, columns and depth; None if it is in a register's descriptor. types: as the instruction names them.
+        shape: rows, columns and depth; None if they are in a descriptor that is not a constant. types: as the instruction or the
+            descriptor names them.
         operations: multiplications and additions of one execution by a warp, or a warpgroup's share; None without a shape.
         depth: number of enclosing loops; executions: executions by warps, None if not counted.
         gap: cycles to the next matrix instruction; waiter, distance: the first instruction that needs its result, and the cycles
@@ -58,11 +58,11 @@ class MatrixProduct:
 
 @dataclass(frozen=True)
 class MatrixProducts:
-    """A kernel's matrix instructions, and the instructions that use tensor memory, as (offset, text, use)."""
+    """A kernel's matrix instructions, and the instructions that use tensor memory."""
 
     kernel: str
     products: tuple[MatrixProduct, ...]
-    tensor_memory: tuple[tuple[int, str, str], ...]
+    tensor_memory: tuple[TensorMemoryUse, ...]
 
     @property
     def operations(self) -> int | None:
@@ -87,12 +87,19 @@ def matrix_products(code: KernelCode, counts: Mapping[int, Counts] | None = None
     found = [
         _product(code, graph, one, counts) for one in code.instructions[: code.length] if is_product(one)
     ]
-    tensor = [
-        (one.offset, one.text, _TENSOR_MEMORY[one.operation])
-        for one in code.instructions[: code.length]
-        if one.operation in _TENSOR_MEMORY and not one.never
-    ]
+    tensor = [_use(graph, one) for one in code.instructions[: code.length] if tensor_memory.use_of(one)]
     return MatrixProducts(code.demangled, tuple(found), tuple(tensor))
+
+
+def _use(graph: FlowGraph, one: Decoded) -> TensorMemoryUse:
+    use = tensor_memory.use_of(one)
+    if use != "allocate":
+        return TensorMemoryUse(one.offset, one.text, use)
+    freed = _ahead(graph, one.index, tensor_memory.is_free)
+    return TensorMemoryUse(
+        one.offset, one.text, use, tensor_memory.columns_of(graph, one),
+        graph.instructions[freed[0]].offset if freed else None, freed[1] if freed else None,
+    )  # fmt: skip
 
 
 def is_product(one: Decoded) -> bool:
@@ -103,7 +110,9 @@ def is_product(one: Decoded) -> bool:
 def _product(
     code: KernelCode, graph: FlowGraph, one: Decoded, counts: Mapping[int, Counts] | None
 ) -> MatrixProduct:  # fmt: skip
-    shape = shape_of(one)
+    described = tensor_memory.descriptor_of(graph, one) if one.operation in _OF_TENSOR_MEMORY else None
+    shape = described.shape if described else shape_of(one)
+    types = tuple(part for part in one.access.modifiers if _TYPE.fullmatch(part))
     operations = 2 * shape[0] * shape[1] * shape[2] if shape else None
     if operations and one.operation in _OF_WARPGROUP:
         operations //= _WARPGROUP_WARPS
@@ -114,7 +123,7 @@ def _product(
     executions = counts.get(one.index, Counts()).executions if counts else None
     return MatrixProduct(
         one.offset, one.text, f"{frames[0].file}:{frames[0].line}" if frames else "", shape,
-        tuple(part for part in one.access.modifiers if _TYPE.fullmatch(part)), operations,
+        described.types if described else types, operations,
         graph.loops[loop].depth if loop is not None else 0, executions, gap[1] if gap else None,
         code.instructions[waiter[0]].text if waiter else "", waiter[1] if waiter else None,
     )  # fmt: skip

@@ -18,7 +18,7 @@ import pytest
 import warpsight as ws
 from tests.golden.nvbit_truth import executed
 from warpsight.device_code.widths import Opcode, registers
-from warpsight.formats.events import kinds
+from warpsight.formats.events import kinds, tensor_copies
 from warpsight.formats.events.blocks import MAGIC, Records
 from warpsight.formats.events.records import Events, decode
 from warpsight.formats.events.registers import AT_ONCE
@@ -305,3 +305,44 @@ def widths_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'native'}"]
     subprocess.run([compiler, *flags, *map(str, sources), "-o", str(made)], check=True)
     return made
+
+
+def test_copies_and_tensor_maps_come_back_as_the_device_wrote_them(encoder: Path) -> None:
+    random = np.random.default_rng(5)
+    cases: list[tuple[int, int, int, int, int, Any]] = []
+    for mask in _MASKS:
+        for size in range(1, AT_ONCE + 1):
+            registers = np.repeat(random.integers(0, 2**32, size), 32)
+            key = np.repeat(random.integers(1, 2**63, 1), 32 * (size % 2))
+            cases.append((70, mask, mask, size, size % 2, np.concatenate([registers, key])))
+        words = random.integers(0, 2**63, 16) * random.integers(0, 2, 16)
+        cases.append((71, mask, mask, 16, 0, np.repeat(words, 32)))
+    events = _written(encoder, cases)
+    assert events.lanes.tolist() == [case[1] for case in cases]
+    copies = events.take(events.kind == 70).tensor_copies()
+    chosen = [case for case in cases if case[0] == 70]
+    for (_, _, _, size, with_map, values), key, held in zip(
+        chosen, copies.keys.tolist(), copies.registers.tolist(), strict=True
+    ):
+        assert held == [*values[: 32 * size : 32].tolist(), *[0] * (AT_ONCE - size)]
+        assert key == (values[-1] if with_map else 0)
+    found = tensor_copies.maps(events.words, events.offset[events.kind == 71])
+    expected = [np.asarray(case[5][::32], "<u8").tobytes() for case in cases if case[0] == 71]
+    assert list(found.values()) == expected
+    assert len(found) == len(_MASKS)  # other content, another key
+
+
+def test_damaged_records_of_copies_are_refused(encoder: Path) -> None:
+    cases = [
+        (70, _ALL, _ALL, 5, 0, np.zeros(160, np.uint64)),
+        (71, _ALL, _ALL, 16, 0, np.zeros(512, np.uint64)),
+    ]
+    block = _block(encoder, cases, [0, 0])
+    begins = np.cumsum(block.lengths) - block.lengths
+    for begin, sizes in zip(begins.tolist(), ([0, 4, 7, 13, 255], []), strict=True):
+        for size in sizes:
+            words = block.words.copy()
+            words[begin] = words[begin] & np.uint64((1 << 56) - 1) | np.uint64(size << 56)
+            assert len(decode([Records(0, 0, block.lengths, words)])) == 1
+    shorter = block.lengths - np.array([0, 1], np.uint8)
+    assert len(decode([Records(0, 0, shorter, block.words[:-1])])) == 1

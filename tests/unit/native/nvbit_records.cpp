@@ -6,6 +6,7 @@
 
 #include "lanes.h"
 #include "nvbit/record.h"
+#include "nvbit/tensor_maps.h"
 
 namespace {
 
@@ -52,6 +53,17 @@ void write(u32 lane) {
     ws_write_registers(Ring{}, ws_group(g_case.guard, lane), event, values);
   } else if (g_case.kind == WS_INSTRUCTION_KIND) {
     ws_write_instruction(Ring{}, ws_group(g_case.lanes, lane), event, g_case.guard);
+  } else if (g_case.kind == WS_TENSOR_COPY_KIND) {
+    event.size = g_case.count;
+    u32 values[WS_REGISTERS_AT_ONCE];
+    for (u32 i = 0; i < g_case.count; ++i) values[i] = static_cast<u32>(g_case.values[i * 32 + lane]);
+    const u64 key = g_case.with_b != 0 ? g_case.values[32 * g_case.count] : 0;
+    ws_write_tensor_copy(Ring{}, ws_group(g_case.lanes, lane), event, key, values);
+  } else if (g_case.kind == WS_TENSOR_MAP_KIND) {
+    u64 held[WS_TENSOR_MAP_WORDS];
+    for (u32 i = 0; i < WS_TENSOR_MAP_WORDS; ++i) held[i] = g_case.values[32 * i];
+    const WsTensorMap map = ws_read_map(reinterpret_cast<u64>(held));
+    ws_write_tensor_map(Ring{}, ws_group(g_case.lanes, lane), event, ws_map_key(map), map);
   } else {
     event.size = 4;
     const u64 b = g_case.with_b != 0 ? g_case.values[32 + lane] : 0;

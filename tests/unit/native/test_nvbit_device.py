@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from warpsight.device_code import tma_operands
 from warpsight.formats.events.blocks import read
 from warpsight.formats.events.records import decode
 from warpsight.formats.source import Source
@@ -80,3 +81,36 @@ def test_warps_of_a_graph_find_the_launch_that_they_are_of(tmp_path: Path) -> No
             [program, str(shapes), str(launches)], check=True, capture_output=True, text=True
         ).stdout
         assert said.split() == [str(left_out), "0"]
+
+
+_TEXTS = [
+    "UTMALDG.2D [UR60], [URZ], UR6, desc[UR62] ;", "@P0 UTMASTG.5D [UR8], [UR16] ;", "@!UP1 UTMAPF.L2.1D [UR8], [UR4] ;",
+    "UTMAREDG.2D.ADD [UR8], [UR14], desc[UR6]", "UBLKCP.S.G.MULTICAST [UR6], [UR8], UR4", "UBLKPF.L2 [UR6], UR4, desc[UR8]",
+    "UTMAXYZ.2D [UR8], [UR4], UR6, UR7, UR9", "UTMALDG.2D [UR8], [0x10], UR6", "UTMALDG.2D [UR8]", "UTMACMDFLUSH ;",
+    "UTMACCTL.PF [UR4]", "@P0", "", "  UTMALDG.2D [UR8], [UR4]  ;", "MOV R1, R2 ;", "UBLKCP",
+    "UTMALDG.2D [UR8+0x10], [UR4.64], 0x3",
+]  # fmt: skip
+
+
+def test_the_tool_and_the_reader_agree_on_the_registers_of_a_copy(tmp_path: Path) -> None:
+    listed = (ROOT / "tests" / "golden" / "device_code" / "tma_operands.txt").read_text().splitlines()
+    texts = [line.split(" | ")[3] for line in listed if not line.startswith("#")] + _TEXTS
+    program = _built("nvbit_tensor_copies", tmp_path, "nvbit/tensor_copies.cpp")
+    said = subprocess.run(
+        [program], input="\n".join(texts) + "\n", check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    for text, line in zip(texts, said[:-1], strict=True):
+        recorded, place, *numbers = map(int, line.split())
+        parsed = tma_operands.instruction(text)
+        assert (recorded == 1) == (parsed is not None), text
+        assert numbers == list(parsed.registers if parsed else ()), text
+        addresses = [one for one in parsed.operands if one.address] if parsed else []
+        by_map = bool(parsed) and parsed.operation in ("UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF")
+        known = by_map and len(addresses) > 1 and len(addresses[1].slots) == 2
+        assert place == (addresses[1].slots[0] if known else -1), text
+
+
+def test_each_tensor_map_is_recorded_once_while_there_is_room(tmp_path: Path) -> None:
+    program = _built("nvbit_tensor_copies", tmp_path, "nvbit/tensor_copies.cpp")
+    said = subprocess.run([program], input="", check=True, capture_output=True, text=True).stdout.split()
+    assert [int(count) for count in said] == [300, 16 + 4 * (300 - 16)]

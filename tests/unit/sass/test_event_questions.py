@@ -26,7 +26,7 @@ from warpsight.sass.events.pipelines import pipelines
 from warpsight.sass.events.reuse import uses
 from warpsight.sass.events.trace import EventTrace, TracedInstruction, TracedLaunch
 from warpsight.ui.cli import app
-from warpsight.ui.render.sass import event_answers, event_pictures
+from warpsight.ui.render.sass import event_answers, event_pictures, pipeline_answers
 
 BLOCKS, WARPS = 3, 2
 Byte = tuple[Any, ...]
@@ -40,7 +40,7 @@ def trace_of(
     opened.name = "made"
     found = events(rows + (second or []))
     found.launch[len(rows) :] = 1
-    opened.events = found
+    opened.events, opened.tensor_maps = found, {}
     opened.file = SimpleNamespace(process={}, losses=[])  # type: ignore[assignment]
     opened.launches = {
         number: TracedLaunch(number, number, f"k{number}", (BLOCKS, 1, 1), (32 * WARPS, 1, 1), (1, 1, 1), {})
@@ -275,7 +275,7 @@ def test_a_damaged_file_gives_an_answer_or_a_refusal(seed: int, tmp_path: Path) 
     event_answers.write(event_answers.values(patterns.value_patterns(trace), 0), out)
     event_answers.write(event_answers.flows(dataflow(trace), 0), out)
     with contextlib.suppress(WarpsightError):  # damage may have taken all its copies
-        event_answers.write(event_answers.pipelines(pipelines(trace), 0), out)
+        event_answers.write(pipeline_answers.pipelines(pipelines(trace), 0), out)
 
 
 @pytest.mark.parametrize("question", ["memory", "values", "dataflow", "tma"])

@@ -64,6 +64,9 @@ def test_the_request_says_what_is_recorded() -> None:
     }  # fmt: skip
     executions = tracing.TraceSelection(events=("instructions",))
     assert "collect=1" in tracing.nvbit_request(executions, Path("/x/events"))
+    copies = tracing.TraceSelection(events=("tensor-copies", "memory"))
+    assert copies.needs_nvbit
+    assert "collect=68" in tracing.nvbit_request(copies, Path("/x/events"))
 
 
 def test_the_tool_is_built_once_for_a_copy_and_a_gpu(
@@ -114,6 +117,7 @@ def test_the_doctor_says_what_registers_need(
     ("words", "said"),
     [
         (["--events", "registers,barriers"], "barriers cannot be traced in the same run"),
+        (["--events", "tensor-copies,tma"], "tma cannot be traced in the same run"),
         (["--events", "instructions", "--when", "both"], "add --events registers"),
         (["--events", "registers", "--when", "never"], "write before, after or both"),
         (["--events", "registers", "--addresses", "0..4096"], "--addresses cannot be used with NVBit"),

@@ -98,9 +98,12 @@ CLASSES: dict[str, tuple[EventKind, ...]] = {
 VALUES = "values"
 
 #: Classes that the NVBit tool records, which can do `memory` as well.
-INSTRUCTIONS, REGISTERS = "instructions", "registers"
+INSTRUCTIONS, REGISTERS, TENSOR_COPIES = "instructions", "registers", "tensor-copies"
 EXECUTED = EventKind(66, "instruction", "")
 READ_REGISTERS = EventKind(67, "registers", "")
+TENSOR_COPY = EventKind(70, "tensor_copy", "")
+#: The content of a tensor map, which copies name; no event.
+TENSOR_MAP = EventKind(71, "tensor_map", "")
 
 #: The kind of record for a warp's delay; its flags hold the class of the instruction it waited before.
 DELAY = EventKind(64, "delay", "", "delay_ns", "occurrence")
@@ -113,7 +116,10 @@ CHECKED = (3, 4, 6, 13, 14, 15, 16, 17, 19, 21, 22, 29, 30, 33, 34, 35, 37, 39)
 
 KINDS = {
     kind.number: kind
-    for kinds in (*CLASSES.values(), (DELAY, EXECUTED, READ_REGISTERS, RACE, UNWATCHED))
+    for kinds in (
+        *CLASSES.values(),
+        (DELAY, EXECUTED, READ_REGISTERS, TENSOR_COPY, TENSOR_MAP, RACE, UNWATCHED),
+    )
     for kind in kinds
 }
 #: Kinds whose operand A is an address of an access, lane by lane.

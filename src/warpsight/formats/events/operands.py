@@ -31,6 +31,16 @@ class Operands:
         """Offset → text and registers, for the kernel of a launch."""
         return self._of.get((int(launch["module"]), int(launch["pc"])), {})
 
+    def texts(self, launch: dict[str, Any]) -> dict[int, str]:
+        """Offset from the kernel's start → text, for all functions of a launch's module."""
+        module, begin = int(launch["module"]), int(launch["pc"])
+        return {
+            at + offset - begin: text
+            for (own, at), listed in self._of.items()
+            if own == module
+            for offset, (text, _) in listed.items()
+        }
+
     def registers(self, launch: dict[str, Any], pc: Array, place: Array) -> Array:
         """The register at an index of the list for the instruction at an offset from the kernel's start; -1 if not described."""
         module, begin = int(launch["module"]), int(launch["pc"])

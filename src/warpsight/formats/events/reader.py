@@ -14,11 +14,20 @@ from warpsight.device_code.demangle import demangle
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE, disassemble_together
 from warpsight.device_code.elf import ElfError
 from warpsight.formats.events import blocks
-from warpsight.formats.events.kinds import EXECUTED, KINDS, READ, READ_REGISTERS, WRITE
+from warpsight.formats.events.kinds import (
+    EXECUTED,
+    KINDS,
+    READ,
+    READ_REGISTERS,
+    TENSOR_COPY,
+    TENSOR_MAP,
+    WRITE,
+)
 from warpsight.formats.events.operands import Operands
 from warpsight.formats.events.probe_maps import MapContents, held
 from warpsight.formats.events.records import Events, decode
 from warpsight.formats.events.registers import AT_ONCE, UNIFORM, UNIFORM_PREDICATES
+from warpsight.formats.events.tensor_copies import CopyReader, cutracer_fields, maps
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.source import Source
 from warpsight.formats.target import Target
@@ -38,7 +47,7 @@ COVERAGE = Coverage(
 #: Memory spaces as CUTracer numbers them (0.4).
 _SPACES = {"local": 1, "global": 3, "shared": 4, "remote": 4}
 _ADDRESSES, _VALUES = "mem_addr_trace", "mem_value_trace"
-_OPCODE, _REGISTERS = "opcode_only", "reg_trace"
+_OPCODE, _REGISTERS, _TENSOR_COPY = "opcode_only", "reg_trace", "tma_trace"
 _AFTER = json.dumps({"ipoint": "after"})
 _BATCH = 1 << 17
 
@@ -71,6 +80,7 @@ class _Importing:
         self._offset = int(file.process.get("realtime", 0)) - int(file.process.get("monotonic", 0))
         self._names = {number: target.name(str(said["name"])) for number, said in self._launches.items()}
         self._operands = Operands(file)
+        self._copies = CopyReader({})
 
     def run(self) -> None:
         self._add_launches()
@@ -79,6 +89,10 @@ class _Importing:
         events = decode(self._file.records)
         if len(events) < self._file.recorded:
             self._target.lost(self._file.recorded - len(events), "records that no patch writes", "warp_event")
+        is_map = events.kind == TENSOR_MAP.number
+        if is_map.any():
+            self._copies = CopyReader(maps(events.words, events.offset[is_map]))
+            events = events.take(~is_map)
         for launch in np.unique(events.launch).tolist():
             rows = np.flatnonzero(events.launch == launch)
             numbers = _numbered(events, rows)
@@ -215,12 +229,13 @@ class _Importing:
             _OPCODE,
             _REGISTERS,
         )
+        kinds[events.kind == TENSOR_COPY.number] = _TENSOR_COPY
         kinds[access] = np.where(events.has_values[access], _VALUES, _ADDRESSES)
         columns = {
             "event": numbers, "kind": kinds, "time": events.time - self._offset,
             "cta_x": block % x, "cta_y": block // x % y, "cta_z": block // (x * y), "warp": block * warps + events.warp,
             "opcode": pc // INSTRUCTION_SIZE, "pc": pc, "active_mask": events.guard,
-            "attributes": np.array(self._attributes(events), object),
+            "attributes": np.array(self._attributes(events, said, pc), object),
         }  # fmt: skip
         own = np.flatnonzero((events.kind != READ_REGISTERS.number) | (events.flags >> 1 == 0))
         count = len(own)
@@ -231,9 +246,10 @@ class _Importing:
         self._add_accesses(events, launch, numbers)
         self._add_registers(events, launch, numbers, pc)
 
-    def _attributes(self, events: Events) -> list[str | None]:
+    def _attributes(self, events: Events, launch: dict[str, Any], pc: npt.NDArray[Any]) -> list[str | None]:
         """What has no column: operands of other kinds as those of the first lane. Accesses have theirs in table `access`."""
         first, second, access = events.first_operand(0), events.first_operand(1), events.is_access
+        copies = self._tensor_copies(events, launch, pc)
         found: list[str | None] = []
         for row, kind in enumerate(events.kind.tolist()):
             if access[row]:
@@ -241,6 +257,9 @@ class _Importing:
                 continue
             if kind in (EXECUTED.number, READ_REGISTERS.number):
                 found.append(_AFTER if kind == READ_REGISTERS.number and int(events.flags[row]) & 1 else None)
+                continue
+            if kind == TENSOR_COPY.number:
+                found.append(copies[row])
                 continue
             said = {"sm": int(events.sm[row]), "flags": int(events.flags[row])}
             known = KINDS.get(kind)
@@ -250,6 +269,22 @@ class _Importing:
                 said[known.b] = int(second[row])
             found.append(json.dumps(said))
         return found
+
+    def _tensor_copies(self, events: Events, launch: dict[str, Any], pc: npt.NDArray[Any]) -> dict[int, str]:
+        """Row → a copy by the TMA in CUTracer's fields. Those that are not understood are counted."""
+        rows = np.flatnonzero(events.kind == TENSOR_COPY.number)
+        texts = self._operands.texts(launch)
+        own = [texts.get(offset, "") for offset in pc[rows].tolist()]
+        copies = list(self._copies.copies(events.take(rows).tensor_copies(), own))
+        strange = sum(copy.operands is None for copy in copies)
+        if strange:
+            self._target.lost(
+                strange, "operands of TMA instructions, of which only the registers are known", "warp_event"
+            )
+        return {
+            row: json.dumps(cutracer_fields(copy, self._copies))
+            for row, copy in zip(rows.tolist(), copies, strict=True)
+        }
 
     def _add_registers(
         self, events: Events, launch: int, numbers: npt.NDArray[Any], pc: npt.NDArray[Any]

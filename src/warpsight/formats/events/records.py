@@ -9,9 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.formats.events import registers
+from warpsight.formats.events import registers, tensor_copies
 from warpsight.formats.events.blocks import Records
-from warpsight.formats.events.kinds import ACCESSES, BY_NAME, EXECUTED, KINDS, READ_REGISTERS
+from warpsight.formats.events.kinds import (
+    ACCESSES,
+    BY_NAME,
+    EXECUTED,
+    KINDS,
+    READ_REGISTERS,
+    TENSOR_COPY,
+    TENSOR_MAP,
+)
 from warpsight.formats.events.registers import HEADER_WORDS
 
 _AFFINE, _OFFSETS, _LIST = 1, 2, 3
@@ -84,6 +92,10 @@ class Events:
         """The registers of rows of that kind; other rows have empty ones."""
         size = np.where(self.kind == READ_REGISTERS.number, self.size, 0).astype(np.int64)
         return registers.values(self.words, self.offset, self.encodings, size, self.guard)
+
+    def tensor_copies(self) -> tensor_copies.CopyRecords:
+        """The parts of rows of that kind, which all have to be."""
+        return tensor_copies.records(self.words, self.offset, self.size.astype(np.int64))
 
     @property
     def active(self) -> Array:
@@ -257,6 +269,9 @@ def _sound(events: Events, lengths: Array) -> Array:
         words[rows] = registers.lengths(
             own.words, own.offset, own.encodings, own.size.astype(np.int64), count
         )
+    rows = np.flatnonzero(events.kind == TENSOR_COPY.number)
+    words[rows] = tensor_copies.lengths(events.size[rows].astype(np.int64))
+    words[events.kind == TENSOR_MAP.number] = HEADER_WORDS + 1 + tensor_copies.MAP_WORDS
     # A record that only notes an instruction's existence has no operands and no size.
     sizes = ~events.is_access | np.isin(events.size, (1, 2, 4, 8, 16)) | (events.encodings == 0)
     return np.asarray((words == lengths) & (events.lanes != 0) & np.isin(events.kind, tuple(KINDS)) & sizes)

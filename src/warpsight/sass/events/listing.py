@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from warpsight.formats.events.kinds import BY_NAME, KINDS
+from warpsight.formats.events.kinds import BY_NAME, KINDS, TENSOR_COPY
 from warpsight.formats.events.records import Events
 from warpsight.formats.events.registers import AT_ONCE, name_of
+from warpsight.formats.events.tensor_copies import CopyReader, to_json
+from warpsight.sass.events.tensor_copies import copies_of
 from warpsight.sass.events.trace import EventTrace
 
 
@@ -29,7 +31,7 @@ def listed(
         events.values(),
         events.has_values,
     )
-    registers = _registers(trace, events)
+    registers, copies = _registers(trace, events), _copies(trace, events)
     found = []
     for row in range(len(events)):
         own = trace.launches.get(int(events.launch[row]))
@@ -48,9 +50,23 @@ def listed(
         item["operands"] = {name: values_of[row][lanes].tolist() for name, values_of in operands if name}
         if row in registers:
             item |= {"guard": f"0x{int(events.guard[row]):08x}", "registers": registers[row]}
+        if row in copies:
+            item["copy"] = copies[row]
         if has_values[row]:
             item["values"] = [low | high << 64 for low, high in values[row][lanes].tolist()]
         found.append(item)
+    return found
+
+
+def _copies(trace: EventTrace, events: Events) -> dict[int, dict[str, Any]]:
+    """Row → operands and tensor map of a copy by the TMA."""
+    found: dict[int, dict[str, Any]] = {}
+    reader = CopyReader(trace.tensor_maps)
+    is_copy = events.kind == TENSOR_COPY.number
+    for number in np.unique(events.launch[is_copy]).tolist():
+        rows = np.flatnonzero(is_copy & (events.launch == number))
+        copies = copies_of(trace, trace.launches[number], events.take(rows), reader)
+        found.update((row, to_json(copy, reader)) for row, copy in zip(rows.tolist(), copies, strict=True))
     return found
 
 

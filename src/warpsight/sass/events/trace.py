@@ -17,7 +17,8 @@ from warpsight.device_code.demangle import demangle, short
 from warpsight.device_code.disassembly import disassemble_together
 from warpsight.device_code.elf import ElfError
 from warpsight.device_code.flow.control_flow import ControlFlow
-from warpsight.formats.events import blocks
+from warpsight.formats.events import blocks, tensor_copies
+from warpsight.formats.events.kinds import TENSOR_MAP
 from warpsight.formats.events.operands import Operands
 from warpsight.formats.events.records import Events, decode
 from warpsight.formats.source import Source
@@ -101,7 +102,14 @@ class EventTrace:
             )
             for said in self.file.launches
         }  # fmt: skip
-        self.events: Events = self._placed(_by_graph(decode(self.file.records), self.file))
+        found = decode(self.file.records)
+        is_map = found.kind == TENSOR_MAP.number
+        #: The tensor maps that copies name, by their keys.
+        self.tensor_maps = tensor_copies.maps(found.words, found.offset[is_map])
+        self._map_records = int(is_map.sum())
+        self.events: Events = self._placed(
+            _by_graph(found.take(~is_map) if is_map.any() else found, self.file)
+        )
 
     def _placed(self, events: Events) -> Events:
         """The events that belong to a launch of the file and are inside its grid; others are noted."""
@@ -111,7 +119,7 @@ class EventTrace:
             inside |= (
                 (events.launch == number) & (events.block < blocks_of_grid) & (events.warp < launch.warps)
             )
-        missing = self.file.recorded - int(inside.sum())
+        missing = self.file.recorded - self._map_records - int(inside.sum())
         if missing:
             self.file.losses.append(
                 ("records that no patch writes, or whose launches are not described", missing)

@@ -22,7 +22,15 @@ from typing import Any
 from warpsight import _native
 from warpsight.device_code.disassembly import find_tool
 from warpsight.errors import WarpsightError
-from warpsight.formats.events.kinds import CHECKED, CLASSES, INSTRUCTIONS, KINDS, REGISTERS, VALUES
+from warpsight.formats.events.kinds import (
+    CHECKED,
+    CLASSES,
+    INSTRUCTIONS,
+    KINDS,
+    REGISTERS,
+    TENSOR_COPIES,
+    VALUES,
+)
 from warpsight.recorder.launch import check_runnable
 from warpsight.recorder.signals import run_to_end
 from warpsight.sass.events import nvbit
@@ -77,8 +85,10 @@ class TraceSelection:
 
     @property
     def needs_nvbit(self) -> bool:
-        """Whether the NVBit tool is needed: the Sanitizer interface cannot record registers or every instruction."""
-        return bool(self.sass) or INSTRUCTIONS in self.events or REGISTERS in self.events
+        """Whether the NVBit tool is needed: the Sanitizer interface cannot record registers, every instruction or tensor maps."""
+        return bool(self.sass) or any(
+            name in self.events for name in (INSTRUCTIONS, REGISTERS, TENSOR_COPIES)
+        )
 
     def described(self) -> dict[str, Any]:
         """The request as the event file records it, without defaults."""
@@ -164,7 +174,7 @@ def request(selection: TraceSelection, file: Path, sanitizer: Path, patches: Seq
 
 def nvbit_request(selection: TraceSelection, file: Path) -> list[str]:
     """The request to the NVBit tool (native/nvbit/instrument.h has the bits)."""
-    wanted = {INSTRUCTIONS: 1, REGISTERS: 1 | 2, "memory": 4}
+    wanted = {INSTRUCTIONS: 1, REGISTERS: 1 | 2, "memory": 4, TENSOR_COPIES: 64}
     collect = 0
     for name in selection.events:
         collect |= wanted[name]

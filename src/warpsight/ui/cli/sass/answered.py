@@ -19,19 +19,24 @@ def notes(trace: EventTrace) -> list[str]:
 
 
 def write(
-    stream: IO[str], out: Path | None, title: str, sections: Sequence[Section], trace: EventTrace
+    stream: IO[str],
+    out: Path | None,
+    title: str,
+    sections: Sequence[Section],
+    trace: EventTrace,
+    gaps: Sequence[str] = (),
 ) -> None:
-    """Write a page if the file's name ends in .html, otherwise text."""
+    """Write a page if the file's name ends in .html, otherwise text. `gaps` are further notes of the page."""
     from warpsight.ui.render.sass import event_answers
 
     if out is not None and out.suffix == ".html":
-        stream.write(event_answers.page(title, sections, notes(trace)))
+        stream.write(event_answers.page(title, sections, [*notes(trace), *gaps]))
     else:
         event_answers.write(sections, stream)
 
 
-def warn(trace: EventTrace) -> None:
-    """Report on standard error what a trace lacks."""
+def warn(trace: EventTrace, gaps: Sequence[str] = ()) -> None:
+    """Report on standard error what a trace lacks, and further gaps."""
     from warpsight.ui.render import terminal
 
-    terminal.warning(*notes(trace))
+    terminal.warning(*notes(trace), *gaps)

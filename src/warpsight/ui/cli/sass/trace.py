@@ -24,7 +24,7 @@ def command(
     events: Annotated[str | None, typer.Option(metavar="CLASSES", help="Event classes, comma-separated: memory (global, "
                           "shared, local), values (of those "
                       "accesses), barriers, shuffle, mbarrier, tma, cluster, wgmma, blocks, calls, "
-                      "malloc, tcgen05; with NVBit: instructions, registers, memory. By default "
+                      "malloc, tcgen05; with NVBit: instructions, registers, memory, tensor-copies. By default "
                       "memory,barriers, or with --sass or --category instructions.")] = None,
     kernels: options.Kernels = None,
     launches: options.Launches = None,
@@ -80,14 +80,16 @@ def command(
 
 def _summarize(file: Path) -> None:
     from warpsight.formats.events import blocks
+    from warpsight.formats.events.kinds import TENSOR_COPIES
     from warpsight.formats.source import Source
     from warpsight.ui.render import terminal
 
     found = blocks.read(Source(file))
     size = file.stat().st_size
-    look = "sass events" if found.operands else "sass memory"
+    copies = TENSOR_COPIES in (found.process.get("request") or {}).get("events", ())
+    look = "sass tma" if copies else "sass events" if found.operands else "sass memory"
     terminal.note(
-        f"{file}: {found.recorded:,} events of {len(found.launches):,} launches, {size / 1e6:,.1f} MB; "
+        f"{file}: {found.recorded:,} records of {len(found.launches):,} launches, {size / 1e6:,.1f} MB; "
         f"to see them: warpsight {look} {file}; warpsight {'import' if found.operands else 'sass races'} {file}"
     )
     for cause, count in found.losses:
@@ -95,10 +97,10 @@ def _summarize(file: Path) -> None:
 
 
 def _classes(text: str) -> tuple[str, ...]:
-    from warpsight.formats.events.kinds import CLASSES, INSTRUCTIONS, REGISTERS, VALUES
+    from warpsight.formats.events.kinds import CLASSES, INSTRUCTIONS, REGISTERS, TENSOR_COPIES, VALUES
 
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    known = (*CLASSES, VALUES, INSTRUCTIONS, REGISTERS)
+    known = (*CLASSES, VALUES, INSTRUCTIONS, REGISTERS, TENSOR_COPIES)
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise UsageError(
@@ -130,17 +132,19 @@ def _patterns(texts: list[str], categories: str | None) -> tuple[str, ...]:
 
 def _check_nvbit(selection: tracing.TraceSelection) -> None:
     """Refuse options that only the other tool supports."""
-    from warpsight.formats.events.kinds import INSTRUCTIONS, REGISTERS
+    from warpsight.formats.events.kinds import INSTRUCTIONS, REGISTERS, TENSOR_COPIES
 
     if selection.when not in ("before", "after", "both"):
         raise UsageError(f"--when {selection.when}: write before, after or both")
     if REGISTERS not in selection.events and (selection.when != "before" or selection.predicates):
         raise UsageError("--when and --predicates are about registers: add --events registers")
-    others = [name for name in selection.events if name not in (INSTRUCTIONS, REGISTERS, "memory")]
+    others = [
+        name for name in selection.events if name not in (INSTRUCTIONS, REGISTERS, TENSOR_COPIES, "memory")
+    ]
     if selection.needs_nvbit and others:
         raise UsageError(
-            f"NVBit records instructions, registers and memory; {', '.join(others)} cannot be traced in the same run "
-            "(--events says what is)"
+            f"NVBit records instructions, registers, memory and tensor-copies; {', '.join(others)} cannot be traced in the "
+            "same run (--events says what is)"
         )
     if selection.needs_nvbit and selection.addresses:
         raise UsageError("--addresses cannot be used with NVBit")

@@ -9,14 +9,11 @@ from typing import IO
 from warpsight.device_code.demangle import short
 from warpsight.sass.events.dataflow import DISTANCES, Dataflow
 from warpsight.sass.events.memory import MemoryAccess
-from warpsight.sass.events.pipelines import BlockPipeline, PipelineEvent
 from warpsight.sass.events.reuse import LINE, MemoryUse
 from warpsight.sass.events.value_patterns import ValuePatterns
 from warpsight.sass.matrix_products import MatrixProducts
 from warpsight.ui.render import numbers, pages
 from warpsight.ui.render.sass import event_pictures
-
-_EVENTS_SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,8 @@ def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
     )  # fmt: skip
 
 
-def _top(rows: Sequence[Sequence[str | int]], top: int) -> tuple[Sequence[Sequence[str | int]], int]:
+def top_rows(rows: Sequence[Sequence[str | int]], top: int) -> tuple[Sequence[Sequence[str | int]], int]:
+    """The first rows, all for 0, and the number of others."""
     shown = rows[:top] if top else rows
     return shown, len(rows) - len(shown)
 
@@ -91,7 +89,7 @@ def costs(rows: Sequence[MemoryAccess], top: int) -> Section:
         )
         for row in rows
     ]  # fmt: skip
-    shown, more = _top(listed, top)
+    shown, more = top_rows(listed, top)
     columns = ("per request", "ideal", "requests", "excess", "access", "where", "instruction")
     return Section("Cost of each instruction", "", columns, shown, frozenset({4, 5, 6}), more, "no accesses")
 
@@ -100,13 +98,13 @@ def use(rows: Sequence[MemoryUse], top: int) -> Section:
     """Working sets and needless accesses of each launch."""
     listed = [
         (
-            short(row.kernel), f"{row.launch}", row.space, _bytes(row.working_set), _bytes(row.of_block),
+            short(row.kernel), f"{row.launch}", row.space, shown_bytes(row.working_set), shown_bytes(row.of_block),
             _share(row.reloaded, row.loaded), _share(row.overwritten, row.stored),
             "–" if row.silent is None else _share(row.silent, row.stored), row.falsely_shared,
         )
         for row in rows
     ]  # fmt: skip
-    shown, more = _top(listed, top)
+    shown, more = top_rows(listed, top)
     columns = (
         "kernel", "launch", "memory", "working set", "of a block", "loaded again", "overwritten", "silent", "falsely shared",
     )  # fmt: skip
@@ -118,7 +116,8 @@ def use(rows: Sequence[MemoryUse], top: int) -> Section:
     return Section("Use of memory", "", columns, shown, frozenset({0, 2}), more, "no accesses", notes)
 
 
-def _bytes(count: float) -> str:
+def shown_bytes(count: float) -> str:
+    """A number of bytes with its unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -142,7 +141,7 @@ def values(rows: Sequence[ValuePatterns], top: int) -> list[Section]:
         )
         for row in rows
     ]  # fmt: skip
-    shown, more = _top(listed, top)
+    shown, more = top_rows(listed, top)
     columns = (
         "pattern",
         "access",
@@ -166,15 +165,15 @@ def flows(found: Dataflow, top: int) -> list[Section]:
     """Who reads what from whom."""
     listed = [
         (
-            _bytes(row.bytes), _bytes(row.distinct), row.pairs if row.distance != DISTANCES[-1] else "–",
+            shown_bytes(row.bytes), shown_bytes(row.distinct), row.pairs if row.distance != DISTANCES[-1] else "–",
             f"{row.space}, {event_pictures.DISTANCES_NAMED[row.distance]}", row.writer, row.reader,
         )
         for row in found.flows
     ]  # fmt: skip
-    shown, more = _top(listed, top)
+    shown, more = top_rows(listed, top)
     notes = [
-        f"{short(kernel)}: {_bytes(count)} read that no recorded access had written; "
-        f"{_bytes(found.unread.get(kernel, 0))} of global memory that it wrote and never read back"
+        f"{short(kernel)}: {shown_bytes(count)} read that no recorded access had written; "
+        f"{shown_bytes(found.unread.get(kernel, 0))} of global memory that it wrote and never read back"
         for kernel, count in found.inputs.items()
     ]
     columns = ("read", "distinct", "pairs", "through", "written by", "read by")
@@ -185,47 +184,11 @@ def flows(found: Dataflow, top: int) -> list[Section]:
     if not found.blocks:
         return [first]
     edges = sorted(found.blocks.items(), key=lambda item: (-item[1], item[0]))
-    pairs, more = _top(
-        [(short(kernel), f"{a}", f"{b}", _bytes(count)) for (kernel, a, b), count in edges], top
+    pairs, more = top_rows(
+        [(short(kernel), f"{a}", f"{b}", shown_bytes(count)) for (kernel, a, b), count in edges], top
     )
     headings = ("kernel", "writing block", "reading block", "bytes")
     return [first, Section("Between blocks", "", headings, pairs, frozenset({0}), more)]
-
-
-def pipelines(found: Sequence[BlockPipeline], top: int) -> list[Section]:
-    """What the blocks copied and waited for, and the events of the first."""
-    listed = [
-        (
-            short(one.kernel), f"{one.launch}", f"{one.block}", _bytes(one.copied), numbers.duration(one.waited),
-            ", ".join(f"{address:#x}: {count}" for address, count in sorted(one.phases.items())) or "–",
-        )
-        for one in found
-    ]  # fmt: skip
-    shown, more = _top(listed, top)
-    columns = ("kernel", "launch", "block", "copied", "waited at mbarriers", "successful waits by mbarrier")
-    sections = [Section("Blocks", "", columns, shown, frozenset({0, 5}), more)]
-    first = found[0]
-    followed = [
-        (
-            f"{event.time / 1000:.2f} µs", f"{event.warp}", event.what,
-            numbers.duration(event.duration) if event.duration else "", _bytes(event.bytes) if event.bytes else "",
-            f"{event.address:#x}" if event.address else "", _copies(event), event.where,
-        )
-        for event in first.events[:_EVENTS_SHOWN if top else None]
-    ]  # fmt: skip
-    headings = ("time", "warp", "event", "waited", "bytes", "shared address", "ends", "where")
-    title = f"{short(first.kernel)}, launch {first.launch}, block {first.block}"
-    sections.append(
-        Section(
-            title,
-            event_pictures.pipeline(first),
-            headings,
-            followed,
-            frozenset({2, 6, 7}),
-            len(first.events) - len(followed),
-        )
-    )
-    return sections
 
 
 def products(found: MatrixProducts, top: int) -> list[Section]:
@@ -238,7 +201,7 @@ def products(found: MatrixProducts, top: int) -> list[Section]:
         )
         for one in found.products
     ]  # fmt: skip
-    shown, more = _top(listed, top)
+    shown, more = top_rows(listed, top)
     notes = [f"{found.operations:,} operations in all"] if found.operations else []
     columns = (
         "offset",
@@ -266,19 +229,18 @@ def products(found: MatrixProducts, top: int) -> list[Section]:
         )
     ]
     if found.tensor_memory:
-        rows, more = _top([(f"{offset:#06x}", use, text) for offset, text, use in found.tensor_memory], top)
-        sections.append(
-            Section("Tensor memory", "", ("offset", "use", "instruction"), rows, frozenset({0, 1, 2}), more)
-        )
+        used = [
+            (
+                f"{one.offset:#06x}", one.use, _cycles(one.columns), f"{one.freed:#06x}" if one.freed is not None else "–",
+                _cycles(one.lifetime), one.text,
+            )
+            for one in found.tensor_memory
+        ]  # fmt: skip
+        rows, more = top_rows(used, top)
+        headings = ("offset", "use", "columns", "freed at", "cycles until then", "instruction")
+        sections.append(Section("Tensor memory", "", headings, rows, frozenset({0, 1, 5}), more))
     return sections
 
 
 def _cycles(count: int | None) -> str | int:
     return "–" if count is None else count
-
-
-def _copies(event: PipelineEvent) -> str:
-    if event.copies is None:
-        return ""
-    number, bytes_, since = event.copies
-    return f"{number} {'copy' if number == 1 else 'copies'}, {_bytes(bytes_)}, {numbers.duration(since)} since the first"

@@ -171,8 +171,9 @@ class _Places:
 
 _MARKS = (
     ("waits at an mbarrier", "var(--bad)", ("wait", "wait without end")),
-    ("copies", "var(--kernel)", ("bulk_load", "bulk_store", "bulk_shared", "bulk_reduce", "bulk_reduce_shared", "store_async",
-                                 "reduce_async", "memset_shared", "copy_async")),
+    ("copies", "var(--kernel)", ("bulk_load", "bulk_store", "bulk_shared", "bulk_reduce", "bulk_reduce_shared",
+                                 "bulk_prefetch", "tensor_load", "tensor_store", "tensor_reduce", "tensor_prefetch",
+                                 "store_async", "reduce_async", "memset_shared", "copy_async")),
     ("arrivals", "var(--host)", ("init", "arrive", "arrive and drop", "arrive, expecting", "arrive and drop, expecting",
                                  "invalidate", "copy_async_barrier", "tensor_barrier")),
     ("products", "var(--communication)", ("wgmma", "wgmma_wait", "wgmma_fence")),
@@ -210,8 +211,12 @@ def _pipeline(found: BlockPipeline, width: int, left: int, kind: str) -> str:
         )
     y = 8 + len(warps) * row + 10
     parts += [_label(left, y, "0"), _label(width, y, duration(end), "end")]
+    used = {event.what for event in found.events}
     legend, below = _legend(
-        y + 22, [(name, color) for name, color, _ in _MARKS], left if kind == "wide" else 0, width
+        y + 22,
+        [(name, color) for name, color, names in _MARKS if used & set(names)],
+        left if kind == "wide" else 0,
+        width,
     )
     return _svg(below + 10, f"Pipeline of block {found.block}", [*parts, *legend], width, kind)
 

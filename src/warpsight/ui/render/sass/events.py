@@ -79,11 +79,19 @@ def listing(rows: Sequence[dict[str, Any]]) -> str:
     for row in rows:
         lists = {**row["operands"], **row.get("registers", {}), "values": row.get("values", [])}
         operands = [_compact(name, values) for name, values in lists.items() if values]
+        operands += [f"{name}={_said(value)}" for name, value in row.get("copy", {}).items()]
         lines.append(
             f"{row['launch']:>4} block {row['block']:<5} warp {row['warp']:<2} {row['lanes']} {row['kind']:<16} "
             f"{row.get('where', '')}  {row.get('sass', '')}  {' '.join(operands)}".rstrip()
         )
     return "\n".join(lines) + "\n" if lines else "no events\n"
+
+
+def _said(value: Any) -> str:
+    """A number as it is best read, a list or an object without spaces."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0xFFFF:
+        return f"0x{value:x}"
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 def _compact(name: str, values: list[Any]) -> str:
