@@ -37,7 +37,8 @@ class Minimal:
     Attributes:
         elements: ascending; empty when a run fails without any, or when `fails` is False.
         fails: whether runs with all elements fail at all.
-        confidence: probability by the model of :mod:`~warpsight.race.bisection` that the elements fail and that each is needed.
+        confidence: probability, by the model of :mod:`~warpsight.race.bisection`, that the elements fail and each is
+            needed.
         rate: how often runs with the elements fail, estimated.
     """
 

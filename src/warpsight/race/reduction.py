@@ -1,8 +1,8 @@
 """`race reduce`: the fewest points, smallest delay, fewest warps and CTAs with which a plan still makes a program fail.
 
-Each is one search (:mod:`warpsight.race.minimal`), in this order, starting from the plan that the previous one ended with. The
-outcome of every run is in a journal; after an interruption the searches are repeated with the recorded outcomes, which leads to
-the same point.
+Each is one search (:mod:`warpsight.race.minimal`), in this order, starting from the plan that the previous one ended
+with. The outcome of every run is in a journal; after an interruption the searches are repeated with the recorded outcomes,
+which leads to the same point.
 """
 
 from __future__ import annotations
