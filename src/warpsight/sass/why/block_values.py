@@ -45,13 +45,31 @@ class BlockValues(LaneAddresses):
         """How far the operands of a branch's comparison are apart when it is first reached; None if data decides."""
         setter = self._setter(branch)
         compared = self._compared(setter) if setter is not None else None
-        return None if compared is None else abs(compared[0] - compared[1])
+        if compared is None:
+            return None if self._varies(branch) else self._all(1)
+        return abs(compared[0] - compared[1])
 
     def jumps(self, branch: int) -> npt.NDArray[np.bool_] | None:
         """The blocks that take a branch when they first reach it; None if data decides."""
         setter = self._setter(branch)
         holds = self._true(setter) if setter is not None else None
-        return ~holds if holds is not None and self._instructions[branch].access.negated else holds
+        if holds is None:
+            return None if self._varies(branch) else np.ones(self._count, bool)
+        return ~holds if self._instructions[branch].access.negated else holds
+
+    def _varies(self, index: int) -> bool:
+        """Whether loaded data or a block's number goes into what an instruction reads."""
+        seen, waiting = {index}, [index]
+        while waiting:
+            for made in self._dependencies.producers(waiting.pop()):
+                one = self._instructions[made.index]
+                data = (one.kind.load or one.kind.atomic) and one.kind.space != "constant"
+                if data or (one.operation in ("S2R", "S2UR") and "CTAID" in one.text):
+                    return True
+                if made.index not in seen:
+                    seen.add(made.index)
+                    waiting.append(made.index)
+        return False
 
     def _setter(self, index: int, predicate: int = 0) -> Decoded | None:
         wanted = predicate or self._instructions[index].access.guard
@@ -65,7 +83,9 @@ class BlockValues(LaneAddresses):
     def _compared(self, setter: Decoded) -> tuple[Lanes, Lanes] | None:
         if setter.operation not in ("ISETP", "UISETP") or not setter.access.modifiers:
             return None
-        sources = [one for one in setter.access.operands[setter.access.results :] if not _PREDICATE.match(one)]
+        sources = [
+            one for one in setter.access.operands[setter.access.results :] if not _PREDICATE.match(one)
+        ]
         if len(sources) != 2 or setter.access.modifiers[0] not in COMPARISONS:
             return None
         first, second = (self._source(setter.index, text) for text in sources)
@@ -91,7 +111,9 @@ class BlockValues(LaneAddresses):
         if name in ("S2R", "S2UR"):
             return self._special("".join(operands[one.access.results :]))
         if name in _LOADS:
-            return self._source(one.index, operands[-1]) if bit == min(bits(one.access.writes)) else self._all(0)
+            return (
+                self._source(one.index, operands[-1]) if bit == min(bits(one.access.writes)) else self._all(0)
+            )
         if one.kind.load or one.kind.atomic:
             return None  # data
         if name in ("SEL", "USEL", "IMNMX", "VIMNMX"):

@@ -146,9 +146,7 @@ class LaneAddresses:
         if key not in self._known:
             if self._depth == _DEEPEST:
                 return None
-            self._known[key] = (
-                CARRIED  # while it is evaluated: a value carried around a loop leads back here
-            )
+            self._known[key] = CARRIED  # while it is evaluated: a value carried around a loop leads back here
             self._depth += 1
             self._known[key] = self._value(index, bit)
             self._depth -= 1

@@ -80,7 +80,8 @@ def _invariant(evidence: KernelFacts, index: int) -> bool:
     graph = evidence.code.graph
     loop = graph.loop_of[graph.block_of[index]]
     return loop is not None and not any(
-        graph.block_of[one.index] in graph.loops[loop].blocks for one in evidence.dependencies.producers(index)
+        graph.block_of[one.index] in graph.loops[loop].blocks
+        for one in evidence.dependencies.producers(index)
     )
 
 

@@ -47,7 +47,8 @@ def block_lengths(evidence: KernelFacts) -> BlockLengths:
     if not 1 < launch.blocks <= _MOST or numbered or not evidence.samples.issued:
         return BlockLengths(None, 1.0)
     values = [
-        BlockValues(evidence.dependencies, launch.blocks, launch.threads, unknown) for unknown in (_LARGE, _LARGER)
+        BlockValues(evidence.dependencies, launch.blocks, launch.threads, unknown)
+        for unknown in (_LARGE, _LARGER)
     ]
     factors = [*_iterations(evidence, values), *_branches(evidence, values[1])]
     work, unknown = np.zeros(launch.blocks), 0.0
@@ -61,9 +62,7 @@ def block_lengths(evidence: KernelFacts) -> BlockLengths:
     return BlockLengths(work / work.mean() if np.ptp(work) > _SAME * work.mean() else None, unknown)
 
 
-def _iterations(
-    evidence: KernelFacts, values: list[BlockValues]
-) -> list[tuple[frozenset[int], Work | None]]:
+def _iterations(evidence: KernelFacts, values: list[BlockValues]) -> list[tuple[frozenset[int], Work | None]]:
     """For each loop its blocks of code, and how often each block of the grid iterates, 1 on average; None if unknown."""
     graph = evidence.code.graph
     found: list[tuple[frozenset[int], Work | None]] = []
@@ -88,7 +87,9 @@ def _branches(evidence: KernelFacts, values: BlockValues) -> list[tuple[frozense
             continue
         jumps = values.jumps(block.last)
         for successor in block.successors:
-            if graph.blocks[successor].predecessors != (block.number,) or _leaves(evidence, block.number, successor):
+            if graph.blocks[successor].predecessors != (block.number,) or _leaves(
+                evidence, block.number, successor
+            ):
                 continue
             inside = frozenset(one.number for one in graph.blocks if graph.dominates(successor, one.number))
             taken = None if jumps is None else jumps ^ (graph.blocks[successor].first == block.last + 1)
@@ -100,7 +101,9 @@ def _leaves(evidence: KernelFacts, block: int, successor: int) -> bool:
     """Whether a branch ends a loop, or goes on in it: what is behind a loop runs once."""
     graph = evidence.code.graph
     loop = graph.loop_of[block]
-    return loop is not None and any(one not in graph.loops[loop].blocks for one in graph.blocks[block].successors)
+    return loop is not None and any(
+        one not in graph.loops[loop].blocks for one in graph.blocks[block].successors
+    )
 
 
 def _mean_one(values: npt.NDArray[np.int64] | None) -> Work | None:

@@ -13,9 +13,7 @@ from warpsight.sass.why.advice.finding import Advice, KernelFacts
 
 _WARP = 32
 _MANY_WAVES = 8
-_BALANCE = (
-    "Give all multiprocessors work until the end: more blocks, of equal length or the longest first, or blocks that fetch work."
-)
+_BALANCE = "Give all multiprocessors work until the end: more blocks, of equal length or the longest first, or blocks that fetch work."
 #: Into how many parts the estimate splits a block; how near a measured share of busy multiprocessors is to that of equal blocks.
 _PARTS, _EQUAL = 4, 0.1
 #: Above this share of cycles with an issue, more warps do not help; below this share of busy multiprocessors, idle ones matter.
@@ -104,7 +102,12 @@ def idle_multiprocessors(evidence: KernelFacts) -> list[Advice]:
     """Multiprocessors without warps while the kernel runs, measured: samples come only from those with warps."""
     busy = evidence.launch.busy
     draining = sum(row.samples for row in evidence.samples.rows if row.reason == "drain")
-    if busy is None or not 0 < busy < _BUSY or draining > evidence.total / 2 or evidence.lengths.work is not None:
+    if (
+        busy is None
+        or not 0 < busy < _BUSY
+        or draining > evidence.total / 2
+        or evidence.lengths.work is not None
+    ):
         return []  # where warps mostly drain, memory goes on without them
     why = f"On average {busy:.0%} of the {evidence.launch.multiprocessors} multiprocessors had warps while the kernel ran"
     if evidence.launch.blocks:
