@@ -23,7 +23,7 @@ from warpsight.sass.why.advice.finding import Advice
 from warpsight.sass.why.answer import Answer, why
 
 SOURCES = Path(__file__).parents[2] / "tests" / "gpu" / "hot_lines"
-SETS = ("pairs_a", "pairs_b", "pairs_c", "pairs_d")
+SETS = ("pairs_a", "pairs_b", "pairs_c", "pairs_d", "pairs_e")
 #: The advice that the repaired kernel of each pair follows.
 FOLLOWED = {
     "uncoalesced": {"coalesce"}, "bank_conflict": {"bank-conflicts"}, "long_scoreboard": {"unroll", "chase"},
