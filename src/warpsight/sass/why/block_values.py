@@ -71,8 +71,8 @@ class BlockValues(LaneAddresses):
                     waiting.append(made.index)
         return False
 
-    def _setter(self, index: int, predicate: int = 0) -> Decoded | None:
-        wanted = predicate or self._instructions[index].access.guard
+    def _setter(self, index: int) -> Decoded | None:
+        wanted = self._instructions[index].access.guard
         found = [one.index for one in self._dependencies.producers(index) if one.registers & wanted]
         return self._instructions[found[0]] if found and wanted else None
 
@@ -124,22 +124,22 @@ class BlockValues(LaneAddresses):
 
     def _chosen(self, one: Decoded) -> Lanes | None:
         first, second, by = one.access.operands[one.access.results :][:3]
-        values = self._source(one.index, first), self._source(one.index, second)
+        left, right = self._source(one.index, first), self._source(one.index, second)
         found = _PREDICATE.match(by)
-        if values[0] is None or values[1] is None or found is None:
+        if left is None or right is None or found is None:
             return None
-        if values[0] is CARRIED or values[1] is CARRIED:
-            return values[1] if values[0] is CARRIED else values[0]
+        if left is CARRIED or right is CARRIED:
+            return right if left is CARRIED else left
         if one.operation in ("IMNMX", "VIMNMX"):
-            return np.maximum(*values) if found[1] else np.minimum(*values)
+            return np.maximum(left, right) if found[1] else np.minimum(left, right)
         setter = next(
             (self._instructions[p.index] for p in self._dependencies.producers(one.index)
              if "SETP" in self._instructions[p.index].operation), None,
         )  # fmt: skip
         holds = self._true(setter) if setter is not None else None
         if holds is None:
-            return values[0] if np.array_equal(*values) else None
-        return np.where(~holds if found[1] else holds, *values)
+            return left if np.array_equal(left, right) else None
+        return np.asarray(np.where(~holds if found[1] else holds, left, right), np.int64)
 
     def _halves(self, texts: tuple[str, ...]) -> Lanes | None:
         """A constant that HFMA2 makes of two numbers of 16 bits."""

@@ -78,7 +78,7 @@ def _iterations(evidence: KernelFacts, values: list[BlockValues]) -> list[tuple[
 
 
 def _branches(evidence: KernelFacts, values: BlockValues) -> list[tuple[frozenset[int], Work | None]]:
-    """For each side of a branch that does not belong to a loop the blocks of code on it, and which blocks of the grid run them."""
+    """For each side of a branch outside of loop ends its code, and how often each block of the grid runs it; None if unknown."""
     graph = evidence.code.graph
     found: list[tuple[frozenset[int], Work | None]] = []
     for block in graph.blocks:
@@ -118,8 +118,10 @@ def replayed(work: Work, multiprocessors: int, places: int, alone: float, warps:
 
     Args:
         work: of each block, in the order of their numbers.
-        multiprocessors: how many there are; places: blocks that fit on one.
-        alone: share of its samples in which a single warp would issue on its own; warps: of a block.
+        multiprocessors: how many there are.
+        places: blocks that fit on a multiprocessor.
+        alone: share of its samples in which a single warp would issue on its own.
+        warps: warps of a block.
     """
     rates = [estimates.throughput(alone, count * warps) / count for count in range(1, places + 1)]
     done, since = [0.0] * multiprocessors, [0.0] * multiprocessors

@@ -13,7 +13,10 @@ from warpsight.sass.why.advice.finding import Advice, KernelFacts
 
 _WARP = 32
 _MANY_WAVES = 8
-_BALANCE = "Give all multiprocessors work until the end: more blocks, of equal length or the longest first, or blocks that fetch work."
+_BALANCE = (
+    "Give all multiprocessors work until the end: more blocks, of equal length or the longest first, "
+    "or blocks that fetch work."
+)
 #: Into how many parts the estimate splits a block; how near a measured share of busy multiprocessors is to that of equal blocks.
 _PARTS, _EQUAL = 4, 0.1
 #: Above this share of cycles with an issue, more warps do not help; below this share of busy multiprocessors, idle ones matter.

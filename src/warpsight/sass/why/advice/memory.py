@@ -126,8 +126,8 @@ def atomics(evidence: KernelFacts) -> list[Advice]:
     parts = evidence.traffic.stalls_of(atomic)
     if evidence.traffic.queued_atomics >= LIMIT:
         why = (
-            f"Atomics of all blocks on one address come at {evidence.traffic.queued_atomics:.1f} a cycle, and the cache does one a "
-            "cycle: other accesses wait behind them."
+            f"Atomics of all blocks on one address come at {evidence.traffic.queued_atomics:.1f} a cycle, and the cache does "
+            "one a cycle: other accesses wait behind them."
         )
         parts = evidence.traffic.stalls_of(evidence.traffic.beyond_shared())
     return _one(evidence.advice("atomics", title, why, parts, _without(evidence, atomic)))
