@@ -23,6 +23,7 @@ from warpsight.sass.why.advice.block_lengths import BlockLengths
 from warpsight.sass.why.advice.finding import KernelFacts, LaunchConfiguration
 from warpsight.sass.why.answer import Answer, why
 from warpsight.sass.why.dependencies import Dependencies
+from warpsight.sass.why.footprint import footprint
 from warpsight.sass.why.samples import add_up
 
 HERE = Path(__file__).resolve().parent
@@ -108,3 +109,16 @@ def test_loads_behind_atomics_on_one_address_are_blamed_on_these() -> None:
     answer, known = answers("pairs_c")["serial_atomics"]
     estimated = next(one.saved for one in answer.advice if one.name == "atomics")
     assert abs(known["saved"] - estimated) <= NEAR * estimated
+
+
+def test_masked_addresses_stay_in_the_cache() -> None:
+    """`in[(i + k * threads) & 0xfffff]` stays within 4 MiB; rows by the block's number do not, nor does a gather."""
+
+    def loads(name: str, pair: str) -> list[int | None]:
+        code = answers(name)[pair][0].code
+        dependencies = Dependencies(code.graph)
+        return [footprint(dependencies, one.index) for one in code.instructions if one.operation == "LDG"]
+
+    assert loads("pairs_d", "low_occupancy") == [4 << 20]
+    assert set(loads("pairs_a", "uncoalesced")) == {None}
+    assert None in loads("pairs_c", "long_scoreboard")

@@ -50,3 +50,9 @@ def test_the_longest_block_is_best_first() -> None:
     work = np.array([1.0] * 7 + [4.0])
     first, last = replayed(work[::-1], 2, 1, ALONE, WARPS), replayed(work, 2, 1, ALONE, WARPS)
     assert first < last
+
+
+def test_blocks_of_a_partial_last_wave_go_to_different_multiprocessors() -> None:
+    alone = estimates.throughput(ALONE, WARPS)
+    full = 2 / estimates.throughput(ALONE, 2 * WARPS)
+    assert replayed(np.ones(12), 4, 2, ALONE, WARPS) == pytest.approx(full + 1 / alone)

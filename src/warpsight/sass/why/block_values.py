@@ -104,6 +104,17 @@ class BlockValues(LaneAddresses):
             if found is None:
                 return None
             chosen = found if chosen is CARRIED else chosen
+        for one in sorted(producers, key=lambda one: -one.cycles) if plain else ():
+            instruction = self._instructions[one.index]
+            setter = self._setter(one.index) if instruction.access.guard else None
+            holds = self._true(setter) if setter is not None else None
+            if chosen is None or chosen is CARRIED or holds is None or holds.all() or not holds.any():
+                continue  # a guard that is the same for all blocks is an argument's
+            found = self._result(instruction, bit)
+            if found is not None and found is not CARRIED:
+                chosen = np.asarray(
+                    np.where(~holds if instruction.access.negated else holds, found, chosen), np.int64
+                )
         return chosen
 
     def _result(self, one: Decoded, bit: int) -> Lanes | None:

@@ -24,6 +24,8 @@ Work = npt.NDArray[np.float64]
 _MOST = 1 << 15
 #: What stands for arguments: large, so that bounds cut off few blocks. Only what does not depend on them is known.
 _LARGE, _LARGER, _SAME = 1 << 20, 1 << 26, 0.02
+#: Ends this near each other are one.
+_AT_ONCE = 1 + 1e-9
 _NUMBERED = ("SR_CTAID.Y", "SR_CTAID.Z")
 
 
@@ -137,11 +139,22 @@ def replayed(work: Work, multiprocessors: int, places: int, alone: float, warps:
     heapq.heapify(ends)
     now = 0.0
     while ends:
-        now, at = heapq.heappop(ends)
-        done[at], since[at] = heapq.heappop(running[at]), now
-        following = next(waiting, None)
-        if following is not None:
+        now, _ = ends[0]
+        ended = []
+        while ends and ends[0][0] <= now * _AT_ONCE:
+            ended.append(heapq.heappop(ends)[1])
+        for at in ended:
+            done[at], since[at] = running[at][0], now
+            while running[at] and running[at][0] <= done[at] * _AT_ONCE:
+                heapq.heappop(running[at])
+        free = [(len(running[at]), at) for at in ended]
+        heapq.heapify(free)  # the emptiest multiprocessor gets the next block
+        while free and (following := next(waiting, None)) is not None:
+            count, at = heapq.heappop(free)
             heapq.heappush(running[at], done[at] + float(following))
-        if running[at]:
-            heapq.heappush(ends, next_end(at))
+            if count + 1 < places:
+                heapq.heappush(free, (count + 1, at))
+        for at in ended:
+            if running[at]:
+                heapq.heappush(ends, next_end(at))
     return now

@@ -17,6 +17,7 @@ import numpy as np
 
 from warpsight.device_code.latencies import usual_latency
 from warpsight.sass.why.blame import Blame
+from warpsight.sass.why.footprint import footprint
 
 if TYPE_CHECKING:
     from warpsight.sass.why.advice.finding import KernelFacts
@@ -31,6 +32,8 @@ _SCATTERED = 64
 LIMIT, _REACHED = 0.7, 0.92
 #: The part of all issues from which what is executed once says how often the rest is.
 _MUCH = 0.3
+#: Bytes that the second-level cache holds: 4 MiB on the smallest data center GPU since Turing (T4).
+_CACHED = (4 << 20) + 1024
 #: Accesses delay each other from this share of samples in queues, and from results that take this many times the usual latency.
 _QUEUED, _DELAYED = 0.1, 1.5
 
@@ -84,6 +87,9 @@ class Traffic:
         passes, fewest = max(lines, sectors / 2), max(needed / _LINE, -(-needed // _SECTOR) / 2)
         if kind.atomic:
             return _Access(index, times, _LANES, _LANES, True, 0.0, 0.0)
+        inside = footprint(self._facts.dependencies, index)
+        if inside is not None and inside <= _CACHED:
+            return _Access(index, times, passes, min(fewest, passes), True, 0.0, 0.0)
         return _Access(index, times, passes, min(fewest, passes), True, sectors * _SECTOR, needed)
 
     @cached_property
