@@ -23,7 +23,7 @@ from warpsight.sass.why.advice.finding import Advice
 from warpsight.sass.why.answer import Answer, why
 
 SOURCES = Path(__file__).parents[2] / "tests" / "gpu" / "hot_lines"
-SETS = ("pairs_a", "pairs_b", "pairs_c", "pairs_d")
+SETS = ("pairs_a", "pairs_b", "pairs_c", "pairs_d", "pairs_e")
 #: The advice that the repaired kernel of each pair follows.
 FOLLOWED = {
     "uncoalesced": {"coalesce"}, "bank_conflict": {"bank-conflicts"}, "long_scoreboard": {"unroll", "chase"},
@@ -63,8 +63,10 @@ def compared(name: str, folder: Path) -> Iterator[Compared]:
             if one.code is not None
         }
         for pair, saved in times.items():
-            one = kernels[pair]
-            assert one.code is not None
+            one = kernels.get(pair)
+            if one is None or one.code is None:
+                print(f"{name[-1]} {pair}: no samples")
+                continue
             answer = why(one.code, one.samples, recorded.launch_of(trace, one.name, one.samples.total))
             names = [advice.name for advice in answer.advice]
             rank = next((at for at, found in enumerate(names) if found in FOLLOWED[pair]), -1)

@@ -26,7 +26,7 @@ _LANE = np.arange(32, dtype=np.int64)
 _ALL = np.ones((1, 32), bool)
 _WORD = 0xFFFFFFFF
 #: Stands for a value that is being evaluated; and how many are at most.
-_CARRIED: Lanes = np.empty(0, np.int64)
+CARRIED: Lanes = np.empty(0, np.int64)
 _DEEPEST = 64
 _TERM = re.compile(r"^(-?)(?:(U?R)(\d+|Z)((?:\.\w+)*)|(0x[0-9a-f]+))$")
 _PREDICATE = re.compile(r"^!?U?P(\d|T)$")
@@ -46,6 +46,11 @@ class LaneAddresses:
         self._known: dict[tuple[int, int], Lanes | None] = {}
         self._width = width or 1 << 10
         self._depth = 0
+        self._count, self._unknown = 32, _SHARED
+
+    def _all(self, value: int) -> Lanes:
+        """A value that all share."""
+        return np.full(self._count, value, np.int64)
 
     def parts(self, index: int) -> tuple[int, int] | None:
         """Sectors of global memory or passes over the banks of shared memory that an access takes, and the fewest for its bytes.
@@ -101,8 +106,8 @@ class LaneAddresses:
             text for text in setter.access.operands[setter.access.results :] if not _PREDICATE.match(text)
         ]
         values = [self._source(setter.index, text) for text in sources]
-        known = [value for value in values if value is not None and value is not _CARRIED]
-        compare = _COMPARISONS.get(setter.access.modifiers[0]) if setter.access.modifiers else None
+        known = [value for value in values if value is not None and value is not CARRIED]
+        compare = COMPARISONS.get(setter.access.modifiers[0]) if setter.access.modifiers else None
         if len(known) < len(values):
             return 0.5
         if setter.operation == "LOP3" and len(known) == 4:
@@ -120,14 +125,14 @@ class LaneAddresses:
         operand = next((text for text in self._instructions[index].access.operands if "[" in text), "")
         if not operand.endswith("]"):
             return None
-        total = np.zeros(32, np.int64)
+        total = self._all(0)
         for term in operand[operand.rindex("[") + 1 : -1].split("+"):
             found = _TERM.match(term.strip())
             if found is None:
                 return None
             sign, file, number, suffix, constant = found.groups()
-            value = np.full(32, int(constant, 16)) if constant else self._register(index, file, number)
-            if value is None or value is _CARRIED:
+            value = self._all(int(constant, 16)) if constant else self._register(index, file, number)
+            if value is None or value is CARRIED:
                 return None
             scale = int(suffix.split("X")[-1]) if suffix and ".X" in suffix else 1
             total = total + value * scale * (-1 if sign else 1)
@@ -135,15 +140,13 @@ class LaneAddresses:
 
     def _register(self, index: int, file: str, number: str) -> Lanes | None:
         if number == "Z":
-            return np.zeros(32, np.int64)
+            return self._all(0)
         (bit,) = bits(register(file, int(number)))
         key = (index, bit)
         if key not in self._known:
             if self._depth == _DEEPEST:
                 return None
-            self._known[key] = (
-                _CARRIED  # while it is evaluated: a value carried around a loop leads back here
-            )
+            self._known[key] = CARRIED  # while it is evaluated: a value carried around a loop leads back here
             self._depth += 1
             self._known[key] = self._value(index, bit)
             self._depth -= 1
@@ -152,29 +155,29 @@ class LaneAddresses:
     def _value(self, index: int, bit: int) -> Lanes | None:
         """The value of a register: that of its producers, unknown if any of them is."""
         if bit >= register("UR", 0).bit_length() - 1:
-            return np.full(32, _SHARED)
+            return self._all(self._unknown)
         producers = [one for one in self._dependencies.producers(index) if one.registers >> bit & 1]
         if not producers:
-            return np.full(32, _SHARED)
-        chosen: Lanes | None = _CARRIED
+            return self._all(self._unknown)
+        chosen: Lanes | None = CARRIED
         for one in producers:
             found = self._result(self._instructions[one.index], bit)
             if found is None:
                 return None
-            chosen = found if chosen is _CARRIED else chosen
+            chosen = found if chosen is CARRIED else chosen
         return chosen
 
     def _result(self, one: Decoded, bit: int) -> Lanes | None:
-        name, results = one.operation, one.access.results
+        name, results = self._named(one), one.access.results
         if name == "S2R":
             return self._special("".join(one.access.operands[results:]))
         if bit - min(bits(one.access.writes)) > 0 and not one.kind.load:
-            return np.zeros(32, np.int64)  # the upper half of an address
+            return self._all(0)  # the upper half of an address
         if one.kind.space == "local" and one.kind.load:
             return self._spilled(one)
         if one.kind.load:
             addresses = self.of(one.index)
-            return None if addresses is None or np.ptp(addresses) else np.full(32, _SHARED)
+            return None if addresses is None or np.ptp(addresses) else self._all(self._unknown)
         values = []
         for text in one.access.operands[results:]:
             if not _PREDICATE.match(text):
@@ -182,10 +185,10 @@ class LaneAddresses:
                 if value is None:
                     return None
                 values.append(value)
-        if any(value is _CARRIED for value in values):
-            return _CARRIED
+        if any(value is CARRIED for value in values):
+            return CARRIED
         if name not in _ARITHMETIC or (name == "IMAD" and "HI" in one.access.modifiers):
-            return None if any(np.ptp(value) for value in values) else np.full(32, _SHARED)
+            return None if any(np.ptp(value) for value in values) else self._all(self._unknown)
         try:
             return np.asarray(_ARITHMETIC[name](one, values), np.int64)
         except (IndexError, ValueError):
@@ -197,7 +200,7 @@ class LaneAddresses:
         for one in self._instructions:
             if one.operation == "STL" and one.access.operands[0] == place and not one.access.modifiers:
                 found = self._source(one.index, one.access.operands[1])
-                if found is not None and (chosen is None or chosen is _CARRIED):
+                if found is not None and (chosen is None or chosen is CARRIED):
                     chosen = found
         return chosen
 
@@ -206,21 +209,25 @@ class LaneAddresses:
         if found is not None:
             signs, file, number = found.groups()
             value = self._register(index, file, number)
-            if value is None or value is _CARRIED:
+            if value is None or value is CARRIED:
                 return value
             value = abs(value) if "|" in signs else value
             return -value if "-" in signs else ~value if "~" in signs else value
         try:
-            return np.full(32, int(text, 16))
+            return self._all(int(text, 16))
         except ValueError:
-            return np.full(32, _SHARED)
+            return self._all(self._unknown)
+
+    def _named(self, one: Decoded) -> str:
+        """The operation, by which its result is computed."""
+        return one.operation
 
     def _special(self, name: str) -> Lanes:
         if "TID.X" in name and "CTAID" not in name:
             return _LANE % self._width
         if "TID.Y" in name and "CTAID" not in name:
             return _LANE // self._width
-        return _LANE if "LANEID" in name else np.full(32, 0 if "TID.Z" in name else _SHARED)
+        return _LANE if "LANEID" in name else self._all(0 if "TID.Z" in name else self._unknown)
 
 
 def _scaled_sum(one: Decoded, values: list[Lanes]) -> Lanes:
@@ -246,7 +253,7 @@ def _looked_up(_: Decoded, values: list[Lanes]) -> Lanes:
     """
     table = int(values[3][0])
     a, b, c = (np.where(value == _SHARED, _WORD, value & _WORD) for value in values[:3])
-    found = np.zeros(32, np.int64)
+    found = np.zeros(len(a), np.int64)
     for row in range(8):
         if table >> row & 1:
             found |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
@@ -268,6 +275,6 @@ _ARITHMETIC: dict[str, Callable[[Decoded, list[Lanes]], Lanes]] = {
     "SHF": _shifted,
     "LOP3": _looked_up,
 }  # fmt: skip
-_COMPARISONS: dict[str, Callable[[Lanes, Lanes], npt.NDArray[np.bool_]]] = {
+COMPARISONS: dict[str, Callable[[Lanes, Lanes], npt.NDArray[np.bool_]]] = {
     "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
 }  # fmt: skip

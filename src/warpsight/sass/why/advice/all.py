@@ -11,7 +11,8 @@ _OPTIMIZERS: tuple[Callable[[KernelFacts], list[Advice]], ...] = (
     latency.unroll, latency.chase, latency.reorder, latency.pipeline, memory.spills, memory.coalesce, memory.vectorize,
     memory.bank_conflicts, memory.async_copy, memory.atomics, memory.constants, arithmetic.slow_operations,
     arithmetic.fast_math, arithmetic.integer_division, arithmetic.tensor_cores, arithmetic.fetch, arithmetic.divergence,
-    launching.balance, launching.occupancy, launching.idle_multiprocessors, launching.blocks,
+    launching.balance, launching.occupancy, launching.idle_multiprocessors, launching.unequal_blocks,
+    launching.blocks,
 )  # fmt: skip
 _LEAST = 1.01
 

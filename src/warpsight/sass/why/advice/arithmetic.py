@@ -50,9 +50,11 @@ def fast_math(evidence: KernelFacts) -> list[Advice]:
 def _rounded(evidence: KernelFacts) -> dict[int, float]:
     """What the fast version of a division omits, on its source line.
 
-    IEEE rounding takes a reciprocal, 5 multiply-adds, FCHK, which tests the operands, and a branch around a call. The fast
-    version keeps the reciprocal, and has 4 instructions instead of the multiply-adds.
+    IEEE rounding takes a reciprocal, 5 multiply-adds, FCHK, which tests the operands, and a branch around a call, whose return
+    address is set before. The fast version keeps the reciprocal, and has 4 instructions instead of the multiply-adds. Where the
+    loop does not change the divisor, all but 2 of these leave the loop, which they cannot while the call is in it.
     """
+    graph = evidence.code.graph
     lines: dict[object, list[Decoded]] = {}
     for one in evidence.code.instructions:
         lines.setdefault(evidence.code.frames(one.index)[:1], []).append(one)
@@ -62,9 +64,25 @@ def _rounded(evidence: KernelFacts) -> dict[int, float]:
         if not divisions or not line:
             continue
         products = [one.index for one in of_line if one.operation == "FFMA"]
-        found |= dict.fromkeys(products, min(divisions / max(len(products), 1), 1.0))
+        reciprocals = [one.index for one in of_line if one.kind.pipe == "transcendental"]
+        fixed = [index for index in reciprocals if _invariant(evidence, index)]
+        saved = divisions + 2 * len(fixed)
+        found |= dict.fromkeys(products, min(saved / max(len(products), 1), 1.0))
+        found |= dict.fromkeys(fixed, 1.0)
         found |= {one.index: 1.0 for one in of_line if one.operation == "FCHK" or one.kind.pipe == "control"}
+        calls = {graph.block_of[one.index] for one in of_line if one.operation == "CALL"}
+        found |= {one.index: 1.0 for one in of_line if graph.block_of[one.index] in calls}
     return found
+
+
+def _invariant(evidence: KernelFacts, index: int) -> bool:
+    """Whether an instruction in a loop has operands that the loop does not change."""
+    graph = evidence.code.graph
+    loop = graph.loop_of[graph.block_of[index]]
+    return loop is not None and not any(
+        graph.block_of[one.index] in graph.loops[loop].blocks
+        for one in evidence.dependencies.producers(index)
+    )
 
 
 def integer_division(evidence: KernelFacts) -> list[Advice]:
@@ -100,7 +118,7 @@ def _routines(
         return []
     why = f"{spent / evidence.total:.0%} of the time is in {what}."
     stalls = sum(evidence.waits_in({index}) * share for index, share in inside.items())
-    fewer = sum(evidence.issues_in({index}) * share for index, share in inside.items())
+    fewer = sum(evidence.executions(index) * share for index, share in inside.items())
     left = {index: 1 - share for index, share in inside.items()}
     return _one(evidence.advice(name, title, why, parts, evidence.speedup(stalls, fewer, left)))
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from warpsight.device_code.decoded import Decoded
 from warpsight.sass.code import KernelCode
 from warpsight.sass.why.advice import estimates
+from warpsight.sass.why.advice.block_lengths import BlockLengths, block_lengths
 from warpsight.sass.why.advice.pipes import busiest
 from warpsight.sass.why.advice.traffic import Traffic, samples_in
 from warpsight.sass.why.blame import Blame, Blamed
@@ -184,6 +185,11 @@ class KernelFacts:
     def traffic(self) -> Traffic:
         """The accesses to memory."""
         return Traffic(self)
+
+    @cached_property
+    def lengths(self) -> BlockLengths:
+        """How long the blocks of the grid take beside each other."""
+        return block_lengths(self)
 
     @cached_property
     def lanes(self) -> LaneAddresses:

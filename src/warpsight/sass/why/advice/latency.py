@@ -31,9 +31,11 @@ def unroll(evidence: KernelFacts) -> list[Advice]:
             "iteration; "
             "its loads do not depend on the iteration before."
         )
-        advice = evidence.advice(
-            "unroll", "Unroll the loop, or load the next iteration's data ahead.", why, free, speedup
-        )
+        title = "Unroll the loop, or load the next iteration's data ahead."
+        if len(loop.blocks) > 1:
+            title = "Load the next iteration's data ahead, by hand."
+            why += " The branches in the loop keep the compiler from moving loads up when it unrolls."
+        advice = evidence.advice("unroll", title, why, free, speedup)
         found.append(advice)
     return [one for one in found if one is not None]
 

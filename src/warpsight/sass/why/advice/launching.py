@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from warpsight.analysis.occupancy.limits import blocks_per_multiprocessor, limits
 from warpsight.sass.why.advice import estimates
+from warpsight.sass.why.advice.block_lengths import replayed
 from warpsight.sass.why.advice.finding import Advice, KernelFacts
 
 _WARP = 32
 _MANY_WAVES = 8
+_BALANCE = (
+    "Give all multiprocessors work until the end: more blocks, of equal length or the longest first, "
+    "or blocks that fetch work."
+)
 #: Into how many parts the estimate splits a block; how near a measured share of busy multiprocessors is to that of equal blocks.
 _PARTS, _EQUAL = 4, 0.1
 #: Above this share of cycles with an issue, more warps do not help; below this share of busy multiprocessors, idle ones matter.
@@ -98,7 +105,12 @@ def idle_multiprocessors(evidence: KernelFacts) -> list[Advice]:
     """Multiprocessors without warps while the kernel runs, measured: samples come only from those with warps."""
     busy = evidence.launch.busy
     draining = sum(row.samples for row in evidence.samples.rows if row.reason == "drain")
-    if busy is None or not 0 < busy < _BUSY or draining > evidence.total / 2:
+    if (
+        busy is None
+        or not 0 < busy < _BUSY
+        or draining > evidence.total / 2
+        or evidence.lengths.work is not None
+    ):
         return []  # where warps mostly drain, memory goes on without them
     why = f"On average {busy:.0%} of the {evidence.launch.multiprocessors} multiprocessors had warps while the kernel ran"
     if evidence.launch.blocks:
@@ -106,8 +118,29 @@ def idle_multiprocessors(evidence: KernelFacts) -> list[Advice]:
     waves = _waves(evidence, 1)
     if waves is not None and abs(waves.busy - busy) < _EQUAL:  # so blocks are of equal length
         return _one(_smaller_blocks(evidence, why + "."))
-    title = "Give all multiprocessors work until the end: more blocks, of equal length, or blocks that fetch work."
-    return [Advice("balance-blocks", title, why + ".", 0.0, 1 / busy)]
+    # Where all warps are ready, samples get lost. Blocks differ at most by all of the code that not all of them must run.
+    idle = min(1 - busy, evidence.lengths.unknown)
+    return [Advice("balance-blocks", _BALANCE, why + ".", 0.0, 1 / (1 - idle))]
+
+
+def unequal_blocks(evidence: KernelFacts) -> list[Advice]:
+    """Blocks whose number decides how much they do: the last ones run alone."""
+    launch, work = evidence.launch, evidence.lengths.work
+    limit = limits(launch.capability)
+    if work is None or limit is None or not launch.multiprocessors:
+        return []
+    per, _ = blocks_per_multiprocessor(limit, launch.threads, launch.registers, launch.shared)
+    if not per:
+        return []
+    alone = evidence.samples.issued / max(evidence.total - evidence.passed_over, 1)
+    machine = (launch.multiprocessors, per, alone, -(-launch.threads // _WARP))
+    now = replayed(work, *machine)
+    then = min(replayed(np.ones(len(work)), *machine), replayed(np.sort(work)[::-1], *machine))
+    why = (
+        f"The block's number decides how much it does: {work.min():.2f} to {work.max():.2f} of the average. A replay of the "
+        f"{len(work):,} blocks takes {now / then:.2f} times as long as equal ones, or the longest first."
+    )
+    return [Advice("balance-blocks", _BALANCE, why, 0.0, max(now / then, 1.0))]
 
 
 def blocks(evidence: KernelFacts) -> list[Advice]:

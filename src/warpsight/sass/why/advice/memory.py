@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from warpsight.device_code.decoded import Decoded
 from warpsight.sass.why.advice.finding import Advice, KernelFacts
-from warpsight.sass.why.advice.traffic import samples_in
+from warpsight.sass.why.advice.traffic import LIMIT, samples_in
 
 _WIDEST = 128
 _AMPERE = 80
@@ -124,6 +124,12 @@ def atomics(evidence: KernelFacts) -> list[Advice]:
     why = "Atomics on one address are done one after another, and other accesses wait behind them."
     title = "Add up in registers, in the warp or in shared memory first, so that fewer atomics are left."
     parts = evidence.traffic.stalls_of(atomic)
+    if evidence.traffic.queued_atomics >= LIMIT:
+        why = (
+            f"Atomics of all blocks on one address come at {evidence.traffic.queued_atomics:.1f} a cycle, and the cache does "
+            "one a cycle: other accesses wait behind them."
+        )
+        parts = evidence.traffic.stalls_of(evidence.traffic.beyond_shared())
     return _one(evidence.advice("atomics", title, why, parts, _without(evidence, atomic)))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from warpsight.device_code.latencies import usual_latency
 from warpsight.sass.why.blame import Blame
+from warpsight.sass.why.footprint import footprint
 
 if TYPE_CHECKING:
     from warpsight.sass.why.advice.finding import KernelFacts
@@ -28,9 +29,11 @@ _LANES, _LINE, _SECTOR = 32, 128, 32
 #: What memory moves for a lane whose neighbors access other places.
 _SCATTERED = 64
 #: Passes a cycle from which the pipe is the limit; the part of the peak that memory reaches.
-_LIMIT, _REACHED = 0.7, 0.92
+LIMIT, _REACHED = 0.7, 0.92
 #: The part of all issues from which what is executed once says how often the rest is.
 _MUCH = 0.3
+#: Bytes that the second-level cache holds: 4 MiB on the smallest data center GPU since Turing (T4).
+_CACHED = (4 << 20) + 1024
 #: Accesses delay each other from this share of samples in queues, and from results that take this many times the usual latency.
 _QUEUED, _DELAYED = 0.1, 1.5
 
@@ -84,6 +87,9 @@ class Traffic:
         passes, fewest = max(lines, sectors / 2), max(needed / _LINE, -(-needed // _SECTOR) / 2)
         if kind.atomic:
             return _Access(index, times, _LANES, _LANES, True, 0.0, 0.0)
+        inside = footprint(self._facts.dependencies, index)
+        if inside is not None and inside <= _CACHED:
+            return _Access(index, times, passes, min(fewest, passes), True, 0.0, 0.0)
         return _Access(index, times, passes, min(fewest, passes), True, sectors * _SECTOR, needed)
 
     @cached_property
@@ -155,6 +161,38 @@ class Traffic:
             alone[block] = max(alone.get(block, 0.0), usual)
         return queued > _QUEUED * facts.total or waited > _DELAYED * sum(alone.values())
 
+    def beyond_shared(self) -> list[int]:
+        """Accesses that leave the multiprocessor."""
+        return [index for index in self.accesses if self._facts.instruction(index).kind.space != "shared"]
+
+    @cached_property
+    def queued_atomics(self) -> float:
+        """Atomics per cycle, of all multiprocessors, on addresses that are the same for all threads.
+
+        Compilers let one lane add up for its warp, under a guard; without, each lane's atomic counts.
+        """
+        facts, found = self._facts, 0.0
+        for index in self.beyond_shared():
+            one, lanes = facts.instruction(index), facts.lanes.of(index)
+            if one.kind.atomic and lanes is not None and not np.ptp(lanes) and not self._by_thread(index):
+                found += self.accesses[index].times * (1 if one.access.guard else _LANES)
+        return found * self.rate * facts.launch.multiprocessors
+
+    def _by_thread(self, index: int) -> bool:
+        """Whether an address comes from the number of a thread or block, or from loaded data."""
+        facts, seen = self._facts, {index}
+        waiting = [(index, facts.instruction(index).access.addresses)]
+        while waiting:
+            at, registers = waiting.pop()
+            for made in facts.dependencies.producers(at):
+                if made.registers & registers and made.index not in seen:
+                    one = facts.instruction(made.index)
+                    if one.operation in ("S2R", "S2UR") or (one.kind.load and one.kind.space != "constant"):
+                        return True
+                    seen.add(made.index)
+                    waiting.append((made.index, one.access.reads))
+        return False
+
     def wasteful(self, spaces: Collection[str]) -> list[int]:
         """Accesses that take more passes than necessary; those with unknown addresses only if their queue stalls warps."""
         full = {
@@ -180,7 +218,7 @@ class Traffic:
             sum(weight * left.get(index, 1.0) for index, weight in weights.items()) / total if total else 1.0
         )
         memory = self.busy_memory(needed=True)
-        if self.load >= _LIMIT:
+        if self.load >= LIMIT:
             return 1 / max(kept, memory, facts.issue_bound, 0.01)
         ended = self._ended(left, kept)
         return min(facts.unbounded(ended, fewer), 1 / max(memory, 0.01))
