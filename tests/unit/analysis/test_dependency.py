@@ -9,7 +9,7 @@ from warpsight.model import open as open_trace
 
 
 def run(tmp_path, seed, steps=60):
-    machine = Machine(seed)
+    machine = Machine(seed, nested=seed >= 8)
     machine.run(steps)
     machine.write(tmp_path / "t.warp")
     return open_trace(tmp_path / "t.warp")
