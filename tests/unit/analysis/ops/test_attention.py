@@ -90,7 +90,8 @@ def packed_call(sequences, tokens, longest, keys=None):
     shape = [tokens, 8, 64]
     return work("aten::_flash_attention_forward", shape, shape, shape, [sequences + 1], [sequences + 1], *[None] * 10,
                 dtype=[BF16] * 3 + ["int", "int"] + [""] * 10,
-                values={5: str(longest), 6: str(longest if keys is None else keys), 7: "0.", 8: "False", 9: "False", 10: "0.125"})  # fmt: skip
+                values={5: str(longest), 6: str(longest if keys is None else keys), 7: "0.", 8: "False", 9: "False",
+                        10: "0.125"})  # fmt: skip
 
 
 def test_packed_sequences_of_one_length():
