@@ -122,7 +122,7 @@ class Elf:
                 f"only {whole:,} of {count:,} section headers are in the file: it is truncated"
             )
         table = np.frombuffer(self.data, _SECTION, whole, offset)
-        return table, names if names < whole else 0
+        return table, names
 
     def section_name(self, index: int) -> str:
         """The name of a section; empty if it cannot be read."""
