@@ -166,7 +166,7 @@ class Elf:
             return ""
         begin, size = (int(self.sections[f][section]) for f in ("offset", "size"))
         end = min(begin + size, len(self.data))
-        if offset >= size or begin + offset >= end:
+        if begin + offset >= end:
             return ""
         # Names of C++ kernels reach tens of thousands of characters; most are short, so look near first.
         start = begin + offset
