@@ -131,6 +131,27 @@ def test_clocks_that_go_backwards_are_clamped_and_counted(tmp_path):
         assert "1 dependency ended" in critical_path(trace).findings[0].text
 
 
+@pytest.mark.parametrize(("lost", "said"), [(100, False), (101, True)])
+def test_a_path_that_begins_with_the_unknown_says_so_beyond_a_twentieth(tmp_path, lost, said):
+    """A call that nothing is known before, beside work of an earlier program on another stream."""
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        both = {"context": 1, "process": 0, "graph_level": False}
+        writer.add(
+            "kernel",
+            [
+                {**both, "start": 1_000, "duration": 1, "stream": 9},
+                {**both, "start": 1_000 + lost, "duration": 2_000 - lost, "stream": 7, "correlation": 1},
+            ],
+        )
+        writer.add("launch", [{"start": 1_000 + lost, "duration": 5, "function": "f", "thread": 1, "process": 0,
+                               "correlation": 1, "captured": False}])  # fmt: skip
+    with open_trace(tmp_path / "t.warp") as trace:
+        result = critical_path(trace)
+    (row,) = [row for row in result.tables["causes"].to_pylist() if row["cause"] == "nothing known before"]
+    assert (row["time"], row["share"]) == (lost, lost / 2_000 * 100)
+    assert [one.values for one in result.findings] == ([{"time": lost}] if said else [])
+
+
 @pytest.mark.parametrize("processes", [(0, 1), (1, 0)])
 def test_wait_lists_of_processes_with_the_same_correlations_stay_apart(tmp_path, processes):
     """In both processes work 2 waits for work 1, on another stream; only work of its own process counts."""
