@@ -131,6 +131,35 @@ def test_clocks_that_go_backwards_are_clamped_and_counted(tmp_path):
         assert "1 dependency ended" in critical_path(trace).findings[0].text
 
 
+@pytest.mark.parametrize(
+    ("called", "other", "cause"),
+    [(90, None, "stream"), (91, None, "launch"), (89, None, "stream"), (90, 100, "wait list"), (91, 100, "launch"),
+     (80, 99, "stream"), (91, 101, "wait list"), (80, 101, "wait list")],
+)  # fmt: skip
+def test_of_two_releases_at_one_moment_the_work_before_counts(tmp_path, called, other, cause):
+    """Launches take 10 ns to arrive. Work of the stream has ended at 100, listed work at `other`; what follows begins then."""
+    begin = max(called + 10, 100, other or 0)
+    rows = [(7, 0, 10, 100), (7, called, begin, begin + 9)] + ([(8, 1, 11, other)] if other else [])
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        for number, (stream, issued, start, end) in enumerate(rows, 1):
+            both = {"process": 0, "correlation": number}
+            writer.add("kernel", [{**both, "start": start, "duration": end - start, "context": 1, "stream": stream,
+                                   "graph_level": False}])  # fmt: skip
+            writer.add(
+                "launch",
+                [{**both, "start": issued, "duration": 1, "function": "f", "thread": 1, "captured": False}],
+            )
+        if other:
+            writer.add(
+                "flow", [{"from_correlation": 3, "to_correlation": 2, "kind": "wait list", "process": 0}]
+            )
+    with open_trace(tmp_path / "t.warp") as trace:
+        graph = dependency.build(trace)
+        assert graph.floor == 10
+        (node,) = np.flatnonzero(graph.start == begin)
+        assert dependency.EDGES[graph.cause[graph.base + node]] == cause
+
+
 @pytest.mark.parametrize(("lost", "said"), [(100, False), (101, True)])
 def test_a_path_that_begins_with_the_unknown_says_so_beyond_a_twentieth(tmp_path, lost, said):
     """A call that nothing is known before, beside work of an earlier program on another stream."""

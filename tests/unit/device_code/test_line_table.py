@@ -32,7 +32,7 @@ HEADERS = st.builds(
     Header,
     version=st.sampled_from((2, 3, 4)),
     shortest=st.sampled_from((1, 16)),
-    line_base=st.sampled_from((-5, -1, 0, 1)),
+    line_base=st.sampled_from((-5, -1, 0, 1, 127)),
     line_range=st.sampled_from((4, 14)),
     opcode_base=st.sampled_from((10, 13)),
 )
