@@ -160,6 +160,30 @@ def test_of_two_releases_at_one_moment_the_work_before_counts(tmp_path, called, 
         assert dependency.EDGES[graph.cause[graph.base + node]] == cause
 
 
+@pytest.mark.parametrize(("end", "cause"), [(499, "call"), (500, "call"), (501, "sync")])
+def test_a_call_was_released_by_work_that_ended_after_it_began(tmp_path, end, cause):
+    """It waits from 500 on. Threads with numbers of 32 bits are shown as the system does."""
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        both = {"thread": -5, "process": 0}
+        writer.add(
+            "launch",
+            [{**both, "start": 0, "duration": 5, "function": "f", "correlation": 1, "captured": False}],
+        )
+        writer.add("kernel", [{"start": 10, "duration": end - 10, "context": 1, "stream": 7, "process": 0, "correlation": 1,
+                               "graph_level": False}])  # fmt: skip
+        writer.add(
+            "api",
+            [{**both, "start": 500, "duration": 100, "function": "cudaStreamSynchronize", "correlation": 2}],
+        )
+        writer.add("sync", [{"start": 500, "duration": 100, "kind": "stream", "context": 1, "stream": 7, "process": 0,
+                             "correlation": 2, "result": 0}])  # fmt: skip
+    with open_trace(tmp_path / "t.warp") as trace:
+        graph = dependency.build(trace)
+        assert dependency.EDGES[graph.cause[3]] == cause
+        threads = critical_path(trace).tables["path"]["thread"].to_pylist()
+    assert set(threads) <= {None, 0xFFFFFFFB} and threads[-1] == 0xFFFFFFFB
+
+
 @pytest.mark.parametrize(("lost", "said"), [(100, False), (101, True)])
 def test_a_path_that_begins_with_the_unknown_says_so_beyond_a_twentieth(tmp_path, lost, said):
     """A call that nothing is known before, beside work of an earlier program on another stream."""

@@ -23,9 +23,11 @@ def walked(calls: list, at: int, out: list[tuple[int, int]], line: list[tuple[in
         number = len(out)
         out.append((at, at))
         line.append((number, False))
-        at = walked(inner, at, out, line) + 1
+        at_once = pause == 3 and not inner  # a call may take no time at all
+        at = walked(inner, at, out, line) + (not at_once)
         out[number] = out[number][0], at
         line.append((number, True))
+        at += at_once
     return at
 
 
