@@ -160,6 +160,33 @@ def test_of_two_releases_at_one_moment_the_work_before_counts(tmp_path, called, 
         assert dependency.EDGES[graph.cause[graph.base + node]] == cause
 
 
+@pytest.mark.parametrize(
+    ("function", "length", "late", "waits"),
+    [("cuModuleLoadData", 1_000_000, 20_000, True), ("cuModuleLoadData", 1_000_000, 20_001, False),
+     ("cuModuleLoadData", 10_000_000, 100_000, True), ("cuModuleLoadData", 10_000_000, 100_001, False),
+     ("cuModuleLoadData", 500_000, 9_000, True), ("cuModuleLoadData", 499_999, 9_000, False),
+     ("read", 1_000_000, 20_000, False), ("cudaFree", 3_000, 2_000, True), ("cudaFree", 3_000, 0, True),
+     ("cudaFreeAsync", 3_000, 0, False), ("cudaDeviceSynchronize", 3_000, 2_000, True)],
+)  # fmt: skip
+def test_a_long_call_that_returns_right_after_the_work_waited_for_it(tmp_path, function, length, late, waits):
+    """Within a fiftieth of its length and 100 µs; a call that frees or synchronizes waits whenever work ends during it."""
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        both = {"thread": 5, "process": 0}
+        writer.add(
+            "launch",
+            [{**both, "start": 0, "duration": 5, "function": "f", "correlation": 1, "captured": False}],
+        )
+        writer.add("kernel", [{"start": 10, "duration": 990 + length - late, "context": 1, "stream": 7, "process": 0,
+                               "correlation": 1, "graph_level": False}])  # fmt: skip
+        writer.add(
+            "api", [{**both, "start": 1_000, "duration": length, "function": function, "correlation": 2}]
+        )
+    with open_trace(tmp_path / "t.warp") as trace:
+        graph = dependency.build(trace)
+    assert graph.time[3] == 1_000 + length
+    assert (graph.cause[3] == dependency.SYNC) == waits
+
+
 @pytest.mark.parametrize(("end", "cause"), [(499, "call"), (500, "call"), (501, "sync")])
 def test_a_call_was_released_by_work_that_ended_after_it_began(tmp_path, end, cause):
     """It waits from 500 on. Threads with numbers of 32 bits are shown as the system does."""
