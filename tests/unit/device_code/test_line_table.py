@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from warpsight.device_code.debug_info import line_table
 from warpsight.device_code.debug_info.line_table import LineRow, sequence_at, sequences
 
 #: Address (in units of the shortest instruction), line, column and file of a row.
@@ -84,13 +86,14 @@ def program(header: Header, base: int, rows: list[tuple[int, int, int, int]], ch
     return out + b"\2\1" + b"\0\1\1"
 
 
-def unit(header: Header, programs: list[bytes]) -> bytes:
-    """A unit with two folders and three files."""
+def unit(header: Header, programs: list[bytes], before: bytes = b"", folder: int = 2) -> bytes:
+    """A unit with two folders and three files; `before` is between the tables and the programs."""
     lengths = bytes([0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1])[: header.opcode_base - 1]
-    files = b"a.cu\0\1\0\0" + b"b.cu\0\2\x80\1\5" + b"/c.cu\0\1\0\0"
+    files = b"a.cu\0\1\0\0" + b"b.cu\0" + bytes([folder]) + b"\x80\1\5" + b"/c.cu\0\1\0\0"
     operations = b"\1" if header.version >= 4 else b""
     numbers = bytes([1, header.line_base & 255, header.line_range, header.opcode_base])
-    body = bytes([header.shortest]) + operations + numbers + lengths + b"/one\0two\0\0" + files + b"\0"
+    tables = b"/one\0two\0\0" + files + b"\0" + before
+    body = bytes([header.shortest]) + operations + numbers + lengths + tables
     rest = len(body).to_bytes(4, "little") + body + b"".join(programs)
     return (2 + len(rest)).to_bytes(4, "little") + header.version.to_bytes(2, "little") + rest
 
@@ -144,3 +147,25 @@ def test_an_operand_of_a_unit_that_is_cut_off_has_no_rows() -> None:
     problems: list[str] = []
     assert sequence_at(table[:-1], found.operand, problems) is None
     assert problems == [f".debug_line: no rows begin at {found.operand}"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "path"), [(0, "b.cu"), (1, "/one/b.cu"), (2, "two/b.cu"), (3, "b.cu"), (4, "b.cu")]
+)
+def test_a_file_in_an_unknown_folder_has_its_name_alone(folder: int, path: str) -> None:
+    (found,) = sequences(unit(Header(2, 1, -5, 14, 10), [b"\1\0\1\1"], folder=folder), [])
+    assert found.file(2).path == path
+
+
+@pytest.mark.parametrize(("before", "name"), [(b"\x10\0\0\0", 0x17), (b"\x10\0\0\0\0", 7), (b"\x10\0\0", 7)])
+def test_names_begin_at_the_base_if_the_header_has_room_for_it(before: bytes, name: int) -> None:
+    (found,) = sequences(unit(Header(2, 1, -5, 14, 10), [b"\0\2\x91\7\1\0\1\1"], before), [])
+    assert [row.function for row in found.rows] == [name]
+
+
+@pytest.mark.parametrize(("most", "whole"), [(6, True), (5, False)])
+def test_rows_of_all_sequences_are_bounded(monkeypatch: pytest.MonkeyPatch, most: int, whole: bool) -> None:
+    monkeypatch.setattr(line_table, "MAXIMUM_ROWS", most)
+    problems: list[str] = []
+    found = list(sequences(unit(Header(2, 1, -5, 14, 10), [b"\1\1\1\0\1\1"] * 2), problems))
+    assert (len(found) == 2) == whole == (problems == [])
