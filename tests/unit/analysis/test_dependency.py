@@ -187,6 +187,34 @@ def test_a_long_call_that_returns_right_after_the_work_waited_for_it(tmp_path, f
     assert (graph.cause[3] == dependency.SYNC) == waits
 
 
+@pytest.mark.parametrize(
+    ("function", "awaited"),
+    [
+        ("cudaStreamSynchronize", 1),
+        ("cudaEventSynchronize", 1),
+        ("cudaDeviceSynchronize", 2),
+        ("cudaFree", 2),
+    ],
+)
+def test_of_work_that_ends_during_a_wait_for_one_stream_the_last_counts(tmp_path, function, awaited):
+    """Nothing says which stream or event it was."""
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        both = {"thread": 5, "process": 0}
+        for number, (stream, end) in enumerate(((7, 1_500), (8, 1_900), (9, 2_500), (10, 900)), 1):
+            writer.add("launch", [{**both, "start": 10 * number, "duration": 5, "function": "f", "correlation": number,
+                                   "captured": False}])  # fmt: skip
+            writer.add("kernel", [{"start": 100, "duration": end - 100, "context": 1, "stream": stream, "process": 0,
+                                   "correlation": number, "graph_level": False}])  # fmt: skip
+        writer.add(
+            "api", [{**both, "start": 1_000, "duration": 1_000, "function": function, "correlation": 9}]
+        )
+    with open_trace(tmp_path / "t.warp") as trace:
+        graph = dependency.build(trace)
+    source, _, kind = graph.edges
+    ends = sorted(graph.time[source[kind == dependency.SYNC]].tolist())
+    assert ends == [1_500, 1_900][-awaited:]
+
+
 @pytest.mark.parametrize(("end", "cause"), [(499, "call"), (500, "call"), (501, "sync")])
 def test_a_call_was_released_by_work_that_ended_after_it_began(tmp_path, end, cause):
     """It waits from 500 on. Threads with numbers of 32 bits are shown as the system does."""

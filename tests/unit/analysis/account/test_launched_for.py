@@ -101,6 +101,13 @@ def test_of_two_that_do_nobody_knows_which(build):
     assert "train" not in sampled(build, THREAD, THREAD + 2)
 
 
+def test_python_of_another_process_launches_nothing_here(build):
+    stacks = ((frame("train", "train.py", 5),), (frame("start_thread", "libc.so.6", 1),))
+    rows = [sample(time, stack, thread=thread, process=process) for time in range(100, 12_000, 200)
+            for stack, thread, process in ((1, THREAD, 1), (2, OTHER, 0))]  # fmt: skip
+    assert [name for name, _ in turns(build, [OTHER] * 6, stacks=stacks, sample=rows)] != ["train"]
+
+
 def test_a_range_around_all_work_is_shown_with_the_annotations_in_it(build):
     rows = [
         marker(-100, 24_000, 1),

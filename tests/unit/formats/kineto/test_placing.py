@@ -52,6 +52,26 @@ def test_a_process_without_a_number_is_that_of_the_file_and_others_are_their_own
     assert rows == [("a", 100, 100), ("b", 100, 100), ("c", 200, 200), ("d", 100, 7), ("e", 100, 7)]
 
 
+def test_the_process_of_the_file_has_the_name_of_its_own_number(made):
+    names = [{"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "ts": 0, "args": {"name": name}}
+             for pid, name in ((100, "python train.py"), (200, "other"), (0, "GPU 0"))]  # fmt: skip
+    ask = made(event("cpu_op", "a", 1, 2, 100, 100), event("cpu_op", "c", 3, 2, 200, 200), *names)
+    assert ask("SELECT pid, command FROM process ORDER BY pid")[0] == (100, "python train.py")
+
+
+@pytest.mark.parametrize("phase", ["i", "I", "R"])
+def test_moments_have_no_length_in_every_spelling(made, phase):
+    place = {"pid": 100, "tid": 100, "s": "t"}
+    ask = made(
+        event("cpu_op", "a", 1, 2, 100, 100),
+        {**place, "ph": phase, "cat": "user", "name": "here", "ts": 5},
+        {**place, "ph": phase, "cat": "cpu_instant_event", "name": "[memory]", "ts": 6,
+         "args": {"Bytes": 8, "Addr": 4096, "Device Type": 1, "Device Id": 0}},
+    )  # fmt: skip
+    assert ask("SELECT kind, duration FROM marker") == [("instant", None)]
+    assert ask("SELECT operation, bytes FROM memory") == [("allocate", 8)]
+
+
 @pytest.mark.parametrize(
     ("args", "shape"),
     [
