@@ -12,7 +12,7 @@ from warpsight.model import open as open_trace
 from warpsight.model.selection import Rows
 
 
-def cuda_graph(path, launches=2, beside=()):
+def cuda_graph(path, launches=2, beside=(), b=1500):
     """A diamond a → (b, c) → d with an empty node between a and c; edges are those of the graph that was captured.
 
     `beside` are kernels of the graph without edges: name, begin and length.
@@ -32,7 +32,7 @@ def cuda_graph(path, launches=2, beside=()):
                                    "process": 0, "correlation": launch + 1, "captured": False}])  # fmt: skip
             for name, at, length in (
                 ("a", 0, 1000),
-                ("b", 1500, 9000),
+                ("b", b, 9000),
                 ("c", 1600, 2000),
                 ("d", 11_000, 500),
                 *beside,
@@ -68,6 +68,17 @@ def test_a_kernel_of_a_graph_waits_for_nothing_else_of_its_stream(tmp_path):
     assert (graph.start[4], graph.end[3]) == (21_000, 20_900)
     assert (graph.parent[graph.base + 4], graph.cause[graph.base + 4]) == (graph.base + 1, dependency.GRAPH)
     assert graph.cause[graph.base + 3] == dependency.STREAM  # without an edge the stream's order counts
+
+
+def test_an_edge_that_the_times_contradict_is_none_and_counted(tmp_path):
+    """b begins after d, which waits for it."""
+    with cuda_graph(tmp_path / "t.warp", 2, b=12_000) as trace:
+        graph = dependency.build(trace)
+        source, target, kind = graph.edges
+    assert graph.clamped == 2
+    chosen = kind == dependency.GRAPH
+    assert (graph.start[source[chosen] - graph.base] < graph.start[target[chosen] - graph.base]).all()
+    assert int(chosen.sum()) == 2 * 3
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -59,6 +59,28 @@ def test_the_process_of_the_file_has_the_name_of_its_own_number(made):
     assert ask("SELECT pid, command FROM process ORDER BY pid")[0] == (100, "python train.py")
 
 
+def test_an_arrow_joins_two_operators_or_is_counted(made):
+    """Forward and backward on two threads; the other arrows begin, end or do both where there is no operator."""
+
+    def arrow(number, *ends):
+        return [{"ph": phase, "cat": "fwdbwd", "name": "fwdbwd", "id": number, "pid": 100, "tid": tid, "ts": at, "bp": "e"}
+                for phase, tid, at in ends]  # fmt: skip
+
+    ask = made(
+        *(event("cpu_op", name, at, 2, 100, tid, **{"External id": number}) for number, (name, at, tid) in enumerate(
+            (("first", 1, 100), ("relu", 10, 100), ("ReluBackward0", 50, 101), ("other", 60, 101)))),
+        *arrow(1, ("s", 100, 10), ("f", 101, 50)), *arrow(2, ("s", 100, 30), ("f", 101, 60)),
+        *arrow(3, ("s", 100, 1), ("f", 101, 70)), *arrow(4, ("f", 101, 60)), *arrow(5, ("s", 100, 1)),
+        *arrow(6, ("s", 100, 50), ("f", 101, 60)),
+    )  # fmt: skip
+    named = "SELECT {} FROM flow f JOIN op a ON a.correlation = f.from_correlation JOIN op b ON b.correlation = f.to_correlation"
+    assert ask(named.format("a.name, b.name, f.kind")) == [("relu", "ReluBackward0", "forward-backward")]
+    assert ask("SELECT count(*) FROM flow") == [(1,)]
+    assert ask("SELECT cause, count FROM loss WHERE kind = 'flow'") == [
+        ("links between forward and backward whose operators are not in the file", 4)
+    ]
+
+
 @pytest.mark.parametrize("phase", ["i", "I", "R"])
 def test_moments_have_no_length_in_every_spelling(made, phase):
     place = {"pid": 100, "tid": 100, "s": "t"}
