@@ -163,3 +163,14 @@ def test_a_device_has_its_number_in_the_file_as_far_as_a_column_holds_it(number,
     placing.target, placing.devices = target, {}
     assert placing.device(number) == placing.device(number) == 7
     assert asked == [((0, number), {} if index is None else {"index": index})]
+
+
+def test_a_damaged_event_costs_itself_and_is_told(tmp_path):
+    path = write(
+        tmp_path / "one.json", [event("cpu_op", name, at, 2, 100, 100) for at, name in enumerate("abc")]
+    )
+    path.write_text(path.read_text().replace('"name": "b"', '"name" "b"'))
+    with ws.open(path) as trace:
+        assert trace.sql("SELECT name FROM op").fetchall() == [("a",), ("c",)]
+        ((cause, count),) = trace.sql("SELECT cause, count FROM loss WHERE severity <> 'note'").fetchall()
+    assert "one.json is damaged at byte 222: events there were skipped" in cause and count == 1
