@@ -161,12 +161,15 @@ def stacks_of(nodes, *, adds=()):
         number: definitions.stack_of([("f", "a.py", number, None, "python", None)]) for number in range(1, 9)
     }
     rows = [(1, number, 1, number, -1, 0) for number in forward]
+    rows += [
+        (1, 20 + number, 1, number, -1, 0) for number in forward
+    ]  # again, where nothing is known of the stack
     rows += [(thread, begin, length, -1 if place in adds else number, -1 if place in adds else 1, 7 if place in adds else 0)
              for place, (thread, begin, length, number) in enumerate(nodes)]  # fmt: skip
     names = ("_thread", "start", "duration", "sequence", "_forward_thread", "name_id")
     table = pa.table({name: pa.array([row[i] for row in rows], pa.int64()) for i, name in enumerate(names)})
     found = BackwardStacks(definitions)
-    stacks = np.array([forward[number] for number in forward] + [0] * len(nodes), np.int64)
+    stacks = np.array([*forward.values()] + [0] * (len(forward) + len(nodes)), np.int64)
     found.add(table, stacks, frozenset({7}))
     found.finish()
     numbers = {
