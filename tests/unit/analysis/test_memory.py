@@ -74,9 +74,9 @@ def test_allocations_of_processes_and_allocators_with_the_same_addresses_stay_ap
     rng = random.Random(seed)
     rows = []
     for step in range(200):
-        where = {"process": rng.randrange(2), "allocator": rng.choice(("cudaMalloc", "CUDA driver", "pool")),
+        where = {"process": rng.randrange(2), "allocator": rng.choice(("cudaMalloc", "CUDA driver", "pool")[: 2 + seed % 2]),
                  "device": rng.randrange(2)}  # fmt: skip
-        address = rng.randrange(1, 4) << 20
+        address = rng.randrange(1, 2 + seed % 3) << 20
         kind = rng.choice(("allocate", "allocate", "free"))
         time = step // 4 * 2 + where["process"]
         rows.append(row(time, kind, address, rng.randrange(1, 9) if kind == "allocate" else None, **where))

@@ -46,7 +46,7 @@ class Image:
         header[16:20] = (2).to_bytes(2, "little") + (190).to_bytes(2, "little")
         header[40:48] = (HEADER_SIZE + len(body)).to_bytes(8, "little")
         header[48:52] = (0x5A).to_bytes(4, "little")
-        for place, value in ((58, _SECTION.itemsize), (60, number), (62, names)):
+        for place, value in ((52, HEADER_SIZE), (58, _SECTION.itemsize), (60, number), (62, names)):
             header[place : place + 2] = value.to_bytes(2, "little")
         return bytes(header) + body + table.tobytes()
 
