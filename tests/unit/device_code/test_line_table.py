@@ -169,3 +169,9 @@ def test_rows_of_all_sequences_are_bounded(monkeypatch: pytest.MonkeyPatch, most
     problems: list[str] = []
     found = list(sequences(unit(Header(2, 1, -5, 14, 10), [b"\1\1\1\0\1\1"] * 2), problems))
     assert (len(found) == 2) == whole == (problems == [])
+
+
+@pytest.mark.parametrize(("base", "line"), [(127, 128), (0, 1), (-5, -4), (-128, -127)])
+def test_the_base_of_lines_is_a_signed_byte(base: int, line: int) -> None:
+    (found,) = sequences(unit(Header(2, 1, base, 14, 10), [b"\x0a\0\1\1"]), [])
+    assert [row.line for row in found.rows] == [line]
