@@ -190,8 +190,10 @@ def test_of_nodes_that_begin_together_the_longer_one_is_around_the_other():
 
 
 def test_gradients_add_up_for_the_last_node_of_their_own_thread():
-    at = stacks_of([(3, 50, 10, 4), (2, 60, 5, 0), (2, 100, 40, 6), (2, 150, 10, 0)], adds={1, 3})
-    assert [at(2, 62), at(2, 120), at(2, 155), at(3, 55)] == [None, 6, 6, 4]
+    at = stacks_of(
+        [(3, 50, 10, 4), (2, 60, 5, 0), (2, 100, 40, 6), (2, 150, 10, 0), (4, 170, 10, 0)], adds={1, 3, 4}
+    )
+    assert [at(2, 62), at(2, 120), at(2, 155), at(3, 55), at(4, 175)] == [None, 6, 6, 4, None]
 
 
 def test_a_node_without_a_number_or_without_a_length_says_nothing():
