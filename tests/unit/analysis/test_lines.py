@@ -15,7 +15,7 @@ NODES = st.lists(
     st.tuples(
         st.integers(0, 1),
         st.integers(0, 2),
-        st.integers(0, 3_000),
+        st.integers(0, 3_000) | st.integers(6_000, 9_000),
         st.sampled_from((0, 1, 400, 2_000, 2_001, 9_000)),
         st.integers(-1, 2),
         st.booleans(),
