@@ -23,7 +23,8 @@ from warpsight.capture.segments import layout
 STORED = Path(__file__).parent / "answers" / "figures.json"
 #: Where figures decide what an answer says.
 PLACES = ("analysis", "capture", "device_code", "formats.kineto", "model")
-#: The layout of records, which the header for C++ holds too; of it the number of each kind and the blocks of its ring.
+#: The layout of records: of it the constants that the header for C++ repeats, and of each kind its number, the blocks of its
+#: ring, whether other rows refer to it, and the type of each field.
 _LAYOUT = ("capture.segments.layout.", "capture.segments.record_kinds.", "capture.segments.definition_kinds.")
 
 
@@ -43,7 +44,13 @@ def figures() -> dict[str, object]:
             if _has_number(plain):
                 found[f"{name.removeprefix('warpsight.')}.{key}"] = plain
     kept = {name: value for name, value in found.items() if not name.startswith(_LAYOUT)}
-    return kept | {f"{_LAYOUT[0]}{one.name}": [one.kind, one.ring_blocks] for one in layout.RECORDS}
+    kept |= {f"{_LAYOUT[0]}{one.name}": _layout(one) for one in layout.RECORDS}
+    return kept | {f"{_LAYOUT[0]}{name}": value for name, value in layout.CONSTANTS.items()}
+
+
+def _layout(record: layout.Struct) -> list[object]:
+    members = [f"{one.type}[{one.count}] {one.name}" for one in record.fields]
+    return [record.kind, record.ring_blocks, record.definition, members]
 
 
 def _has_number(plain: object) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import itertools
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -72,11 +74,14 @@ class Covering:
         measured: dict[str, float] = {}
         self._root = root
         self._runs: list[tuple[CoverageData, Path]] = []
+        self._files: dict[str, int] = {}
         for file in [folder / "seconds.json" for folder in folders]:
             measured |= json.loads(file.read_text())
             run = CoverageData(str(file.with_name("lines")))
             run.read()
             self._runs.append((run, file.with_name("source")))
+            for test, files in _files_run(file.with_name("lines")).items():
+                self._files[test] = max(self._files.get(test, 0), files)
         there = _collected(root, measured)
         self.seconds = {test: seconds for test, seconds in measured.items() if test in there}
         self._lines: dict[Path, dict[int, set[str]]] = {}
@@ -85,8 +90,8 @@ class Covering:
     def tests(self, file: Path, line: int, most_s: float) -> list[str]:
         """The tests that run the statement a line is part of, up to a time in all.
 
-        Half of the time goes to the file's own tests and the quickest others, half to the quickest that compare whole
-        answers, which notice most.
+        Half of the time goes to the file's own tests and those others that run the fewest files, half to the quickest that
+        compare whole answers, which notice most.
 
         What runs on import, like a constant or a column of a schema, runs for everyone: its tests are those that
         run any function of the file, or of a file that imports it, and those of the figures.
@@ -108,13 +113,13 @@ class Covering:
                 not node.startswith(_FIGURES),
                 own not in node,
                 node not in first,
+                self._files.get(node, 0),
                 self.seconds[node],
             ),
         )
         out = self._within(order, most_s / 2)
-        return out + self._within(
-            [node for node in order if node.startswith(_ANSWERS) and node not in out], most_s / 2
-        )
+        whole = [node for node in order if node.startswith(_ANSWERS) and node not in out]
+        return out + self._within(sorted(whole, key=self.seconds.__getitem__), most_s / 2)
 
     def in_function(self, file: Path, line: int) -> tuple[bool, bool]:
         """Whether a line is inside a function, and whether it also ran outside of tests, as while modules were imported."""
@@ -163,6 +168,13 @@ class Covering:
             if (text := other.read_text())
             and (any(line in text for line in wanted) or _names_module(text, folder, last))
         ]
+
+
+def _files_run(lines: Path) -> dict[str, int]:
+    """How many source files each test ran lines of, from the tables of coverage.py."""
+    sql = "SELECT context, count(DISTINCT file_id) FROM line_bits JOIN context ON context.id = context_id GROUP BY 1"
+    with contextlib.closing(sqlite3.connect(lines)) as found:
+        return dict(found.execute(sql).fetchall())
 
 
 def _collected(root: Path, tests: Iterable[str]) -> set[str]:

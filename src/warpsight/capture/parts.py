@@ -120,6 +120,6 @@ def _order(values: columns.Nullable | columns.Array | None) -> columns.Array | N
         if values.null is not None and values.null.any():
             return np.lexsort((values.values, values.null))
         values = values.values
-    if values is None or len(values) < 2 or bool((values[1:] >= values[:-1]).all()):
+    if values is None or bool((values[1:] >= values[:-1]).all()):
         return None
     return np.argsort(values, kind="stable")

@@ -122,7 +122,7 @@ class Elf:
                 f"only {whole:,} of {count:,} section headers are in the file: it is truncated"
             )
         table = np.frombuffer(self.data, _SECTION, whole, offset)
-        return table, names if names < whole else 0
+        return table, names
 
     def section_name(self, index: int) -> str:
         """The name of a section; empty if it cannot be read."""
@@ -166,7 +166,7 @@ class Elf:
             return ""
         begin, size = (int(self.sections[f][section]) for f in ("offset", "size"))
         end = min(begin + size, len(self.data))
-        if offset >= size or begin + offset >= end:
+        if begin + offset >= end:
             return ""
         # Names of C++ kernels reach tens of thousands of characters; most are short, so look near first.
         start = begin + offset

@@ -7,6 +7,7 @@ around the legacy default stream. Every begin is the latest of what it must wait
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +18,11 @@ LATENCY, NULL, CONTEXT, PID = 5_000, 7, 1, 100
 
 @dataclass
 class Machine:
-    """`ready[stream]` is when the last work of a stream ends; all times in ns."""
+    """`ready[stream]` is when the last work of a stream ends; all times in ns. With `nested`, the program makes system
+    calls, and its launches do."""
 
     seed: int
+    nested: bool = False
     clock: int = 1_000_000
     correlation: int = 0
     ready: dict[int, int] = field(default_factory=dict)
@@ -35,6 +38,15 @@ class Machine:
     def call(self, table: str, function: str, duration: int, **columns: Any) -> int:
         self.clock += self.random.choice((200, 900, 15_000))
         self.correlation += 1
+        if self.nested and table == "launch":
+            inner = {
+                "start": self.clock + 300,
+                "duration": 500,
+                "function": "ioctl",
+                "thread": PID,
+                "process": 0,
+            }
+            self.rows.setdefault("api", []).append(inner)
         row = {"start": self.clock, "duration": duration, "function": function, "thread": PID, "process": 0,
                "correlation": self.correlation, **columns}  # fmt: skip
         self.rows.setdefault(table, []).append(row)
@@ -109,7 +121,14 @@ class Machine:
         self.sync(number, kind, stream, event if kind == "event" else None)
 
     def run(self, steps: int) -> None:
-        actions = [self.launch] * 6 + [self.copy, self.record, self.wait, self.synchronize]
+        actions: list[Callable[[], Any]] = [self.launch] * 6 + [
+            self.copy,
+            self.record,
+            self.wait,
+            self.synchronize,
+        ]
+        if self.nested:
+            actions.append(lambda: self.call("api", "read", 400))
         for _ in range(steps):
             self.random.choice(actions)()
 

@@ -59,7 +59,8 @@ def test_bandwidth_comes_from_sizes_and_the_kernel_that_moved_them(build):
 
 @pytest.mark.parametrize(
     ("operation", "ranks", "factor"),
-    [("all-reduce", 2, 1), ("all-reduce", 8, 1.75), ("all-gather", 8, 0.875), ("reduce", 8, 1)],
-)
+    [("all-reduce", 2, 1), ("all-reduce", 8, 1.75), ("all-gather", 8, 0.875), ("reduce-scatter", 8, 0.875),
+     ("all-to-all", 8, 0.875), ("reduce", 8, 1), ("broadcast", 8, 1), ("all-reduce", 1, 0), ("all-reduce", 0, 1)],
+)  # fmt: skip
 def test_bus_factors_are_those_of_nccl_tests(operation, ranks, factor):
     assert bus_factor(operation, ranks) == factor

@@ -259,6 +259,32 @@ def test_launches_into_a_queue_say_nothing_of_latency() -> None:
     assert none.tolist() == [10_000, 10_000]
 
 
+STRETCHES = st.tuples(st.integers(-1, 3), st.booleans(), st.integers(-60_000, 60_000))
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(st.lists(STRETCHES, max_size=6), st.integers(1, 25))
+def test_the_usual_latency_is_of_launches_into_an_empty_queue(
+    stretches: list[tuple[int, bool, int]], times: int
+) -> None:
+    """Work may begin before its call returns, which is no latency; work of unknown calls says nothing about any function."""
+    stretches = stretches * times
+    functions = [0, 0, 1, 2]  # of calls
+    calls: Any = SimpleNamespace(function=np.array(functions), functions=["a", "b", "c"])
+    call, empty, took = (
+        np.array([one[place] for one in stretches], kind) for place, kind in enumerate((int, bool, int))
+    )
+    found = account_gaps._usual_latency(calls, call, empty, took)
+    good = [(functions[one], max(time, 0)) for one, into, time in stretches if into and one >= 0]
+
+    def longest(values: list[int]) -> int:
+        return int(min(max(4 * float(np.median(values)), 10_000), 100_000)) if values else 10_000
+
+    own = {number: [time for one, time in good if one == number] for number in range(3)}
+    every = longest([time for _, time in good])
+    assert found.tolist() == [*(longest(own[n]) if len(own[n]) >= 20 else every for n in range(3)), every]
+
+
 def test_a_launch_at_the_moment_the_device_falls_idle_finds_it_empty(build: Build) -> None:
     """Its latency is usual, then; and a gap whose work has no launch has no part before it."""
     kernels, launches = [], []

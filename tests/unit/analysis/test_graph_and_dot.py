@@ -12,9 +12,12 @@ from warpsight.model import open as open_trace
 from warpsight.model.selection import Rows
 
 
-def cuda_graph(path, launches=2):
-    """A diamond a → (b, c) → d with an empty node between a and c; edges are those of the graph that was captured."""
-    nodes = {"a": 11, "b": 12, "c": 13, "d": 14, "empty": 15}
+def cuda_graph(path, launches=2, beside=(), b=1500):
+    """A diamond a → (b, c) → d with an empty node between a and c; edges are those of the graph that was captured.
+
+    `beside` are kernels of the graph without edges: name, begin and length.
+    """
+    nodes = {"a": 11, "b": 12, "c": 13, "d": 14, "empty": 15, "e": 16}
     with TraceWriter(path) as writer:
         writer.add("graph_node", [{"graph_node": 100 + n, "original": n, "graph": 2, "kind": "kernel", "time": 1, "process": 0}
                                   for n in nodes.values()])  # fmt: skip
@@ -29,9 +32,10 @@ def cuda_graph(path, launches=2):
                                    "process": 0, "correlation": launch + 1, "captured": False}])  # fmt: skip
             for name, at, length in (
                 ("a", 0, 1000),
-                ("b", 1500, 9000),
+                ("b", b, 9000),
                 ("c", 1600, 2000),
                 ("d", 11_000, 500),
+                *beside,
             ):
                 writer.add("kernel", [{"start": begin + at, "duration": length, "name_id": writer.name(name), "context": 1,
                                        "stream": 7, "device": 0, "process": 0, "correlation": launch + 1, "graph": 2,
@@ -55,6 +59,26 @@ def test_kernels_of_a_graph_wait_for_what_its_edges_say(tmp_path):
     assert label[parent["d0"] - base] == "b0"  # b ended last
     assert graph.cause[base + label.index("c0")] == dependency.GRAPH
     assert graph.clamped == 0
+
+
+def test_a_kernel_of_a_graph_waits_for_nothing_else_of_its_stream(tmp_path):
+    """The last to end before it is no node that it waits for."""
+    with cuda_graph(tmp_path / "t.warp", 1, [("e", 10_600, 300)]) as trace:
+        graph = dependency.build(trace)
+    assert (graph.start[4], graph.end[3]) == (21_000, 20_900)
+    assert (graph.parent[graph.base + 4], graph.cause[graph.base + 4]) == (graph.base + 1, dependency.GRAPH)
+    assert graph.cause[graph.base + 3] == dependency.STREAM  # without an edge the stream's order counts
+
+
+def test_an_edge_that_the_times_contradict_is_none_and_counted(tmp_path):
+    """b begins after d, which waits for it."""
+    with cuda_graph(tmp_path / "t.warp", 2, b=12_000) as trace:
+        graph = dependency.build(trace)
+        source, target, kind = graph.edges
+    assert graph.clamped == 2
+    chosen = kind == dependency.GRAPH
+    assert (graph.start[source[chosen] - graph.base] < graph.start[target[chosen] - graph.base]).all()
+    assert int(chosen.sum()) == 2 * 3
 
 
 @pytest.mark.parametrize("seed", range(10))

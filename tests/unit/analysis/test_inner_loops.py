@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
 
 from tests.unit.analysis.written_loops import announced, launches, mark
+from warpsight.analysis.steps import announced as steps_announced
+from warpsight.model.work import COMMUNICATION, COPY, KERNEL
 
 
 def all_at_once(writer, rows):
@@ -101,3 +107,25 @@ def test_ranges_named_as_iterations_are_where_most_of_the_time_is_theirs_or_few_
     assert few == [("range 'decode_token'", 16)]
     named = announced(tmp_path / "named.warp", answered(tokens=9, besides=6, outer="epoch"))
     assert named == [("range 'epoch'", 8)]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "before"),
+    [
+        (
+            [KERNEL, COMMUNICATION, COPY, KERNEL],
+            [0, 1, 1, 5, 13],
+        ),  # a collective counts for nothing beside other work
+        ([COMMUNICATION] * 4, [0, 1, 3, 7, 15]),
+    ],
+)
+def test_collectives_count_as_time_where_there_is_nothing_else(monkeypatch, kinds, before):
+    length = np.array([1, 2, 4, 8])
+    work = SimpleNamespace(kind=np.array(kinds), start=np.arange(4) * 10, end=np.arange(4) * 10 + length)
+    for size in (65_536, 3):
+        monkeypatch.setattr(
+            steps_announced,
+            "blocks",
+            lambda rows, size=size: [slice(a, a + size) for a in range(0, rows, size)],
+        )
+        assert steps_announced._time_before(work, np.arange(4)).tolist() == before

@@ -329,6 +329,26 @@ def test_micro_batches_are_parts_of_a_turn(tmp_path):
     assert announced(tmp_path / "t.warp", build) == [("range 'shuffle', 4 in a turn", 5)]
 
 
+@pytest.mark.parametrize(
+    ("turns", "expected"), [(6, [("range 'shuffle', 2 in a turn", 6)]), (5, [("range 'shuffle'", 10)])]
+)
+def test_a_rhythm_takes_six_turns_to_see(tmp_path, turns, expected):
+    """Two micro-batches a turn; the kernels after them differ. What follows the last one is not known."""
+
+    def build(writer):
+        time, first = 1_000_000, 1
+        for _ in range(turns):
+            for after in (["send"], ["send", "recv", "update"]):
+                mark(writer, "shuffle", time - 2_000, 110_000)
+                launches(writer, time, 10 * time, ["a", "b", "c", "d"], first)
+                time += 150_000
+                launches(writer, time, 10 * time, after, first + 4)
+                time, first = time + 80_000, first + 10
+            time += 500_000
+
+    assert announced(tmp_path / "t.warp", build) == expected
+
+
 def test_turns_that_launch_more_every_second_time_are_turns(tmp_path):
     """Every second range ends with a kernel of its own: nothing is launched between ranges, so they are no parts of a turn."""
 

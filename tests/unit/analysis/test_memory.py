@@ -68,6 +68,82 @@ def test_use_peak_and_wrong_frees_equal_a_walk_over_the_rows(tmp_path, seed):
     assert sum(r["bytes"] for r in result.tables["holders"].to_pylist()) == expected["peak"]
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_allocations_of_processes_and_allocators_with_the_same_addresses_stay_apart(tmp_path, seed):
+    """Two processes, two families of allocators and two devices; events of a process at one moment keep their order."""
+    rng = random.Random(seed)
+    rows = []
+    for step in range(200):
+        where = {"process": rng.randrange(2), "allocator": rng.choice(("cudaMalloc", "CUDA driver", "pool")[: 2 + seed % 2]),
+                 "device": rng.randrange(2)}  # fmt: skip
+        address = rng.randrange(1, 2 + seed % 3) << 20
+        kind = rng.choice(("allocate", "allocate", "free"))
+        time = step // 4 * 2 + where["process"]
+        rows.append(row(time, kind, address, rng.randrange(1, 9) if kind == "allocate" else None, **where))
+    rows.sort(key=lambda r: r["time"])
+    held, freed, double, unknown, reused, again, used = {}, {}, [], 0, 0, 0, set()
+    for number, r in enumerate(rows):
+        key = r["process"], "pool" if r["allocator"] == "pool" else "CUDA", r["address"]
+        if key in held:
+            freed[held.pop(key)] = r["time"]
+            reused += r["operation"] == "allocate"
+        elif r["operation"] == "free" and key in used:
+            double.append((key[0], r["time"], key[2]))
+        elif r["operation"] == "free":
+            unknown += 1
+        if r["operation"] == "allocate":
+            again += key in used
+            held[key] = number
+        used.add(key)
+    with opened(tmp_path / "t.warp", rows) as trace:
+        found = load(trace)
+        tables = memory(trace).tables
+    made = [n for n, r in enumerate(rows) if r["operation"] == "allocate"]
+    assert found.freed.tolist() == [freed.get(n, NEVER) for n in made]
+    assert (found.unknown, found.reused, found.again, sorted(found.double)) == (
+        unknown,
+        reused,
+        again,
+        sorted(double),
+    )
+    places = [
+        (rows[n]["process"], rows[n]["device"], "pool" if rows[n]["allocator"] == "pool" else "CUDA")
+        for n in made
+    ]
+    assert [found.places[place] for place in found.place.tolist()] == places
+    for one in tables["summary"].to_pylist():
+        own = [n for n, place in zip(made, places, strict=True)
+               if place == (one["process"], one["device"], one["allocator"])]  # fmt: skip
+        times = sorted({rows[n]["time"] for n in own} | {freed[n] for n in own if n in freed})
+        level = [
+            sum(rows[n]["bytes"] for n in own if rows[n]["time"] <= t < freed.get(n, NEVER)) for t in times
+        ]
+        assert (one["allocations"], one["at_end"], one["peak"]) == (len(own), level[-1], max(level))
+        assert one["peak_time"] == times[level.index(max(level))]
+    for time in (0, 7, 40):
+        alive = [n for n, row in enumerate(made) if rows[row]["time"] <= time < freed.get(row, NEVER)]
+        assert found.alive(time).tolist() == alive
+
+
+def test_an_event_without_a_thread_is_of_the_thread_of_its_call(tmp_path):
+    """By correlation within a process, and by the functions that allocate and free."""
+    rows = [row(10, "allocate", 1 << 20, 5, correlation=1), row(11, "allocate", 2 << 20, 5, correlation=1, process=1),
+            row(12, "allocate", 3 << 20, 5, correlation=2), row(13, "free", 1 << 20, correlation=3),
+            row(14, "allocate", 4 << 20, 5, correlation=1, thread=50), row(15, "allocate", 5 << 20, 5)]  # fmt: skip
+    calls = [
+        (1, 0, 71, "cudaMalloc"),
+        (1, 1, 72, "cuMemAllocAsync"),
+        (2, 0, 73, "cudaLaunchKernel"),
+        (3, 0, 74, "cudaFree"),
+    ]
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        writer.add("memory", rows)
+        writer.add("api", [{"start": 9, "duration": 1, "function": function, "thread": thread, "process": process,
+                            "correlation": number} for number, process, thread, function in calls])  # fmt: skip
+    with open_trace(tmp_path / "t.warp") as trace:
+        assert load(trace).thread.tolist() == [71, 72, -1, 50, -1]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_numbers_of_the_summary_equal_a_walk_over_the_rows(tmp_path, seed):
     rng = random.Random(seed)

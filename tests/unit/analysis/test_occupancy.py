@@ -78,6 +78,8 @@ def test_blocks_per_multiprocessor_are_those_of_cuda_occupancy(tmp_path):
         ("8.9", 32, 16, 0, (24, "blocks")),
         ("7.5", 1024, 32, 0, (1, "warps")),
         ("9.0", 1024, 255, 0, (0, "registers")),
+        ("9.0", 32, 256, 0, (8, "registers")),
+        ("9.0", 32, 257, 0, (0, "registers")),
         ("9.0", 2048, 16, 0, (0, "block size")),
     ],
 )

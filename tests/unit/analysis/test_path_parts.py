@@ -52,6 +52,43 @@ def test_the_steady_state_reaches_from_the_first_loops_begin_to_the_last_loops_e
     assert path_of._steady(None, Rows()) == (0, 0)
 
 
+class Graph(SimpleNamespace):
+    """What a path needs of a graph."""
+
+    def __len__(self):
+        return len(self.time)
+
+
+NODES = st.lists(
+    st.tuples(
+        st.integers(0, 40), st.integers(0, 9), st.integers(0, 4), st.integers(1, 11), st.integers(0, 30)
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(derandomize=True, max_examples=150, deadline=None)
+@given(NODES, st.integers(0, 3), st.integers(1, 5))
+def test_a_path_is_the_same_however_long_the_pieces_are(nodes, calls, piece):
+    """Clocks may go backwards: what ends after the next begins counts up to there."""
+    base = min(2 * calls, len(nodes))
+    end, length, kind, cause, choice = (np.array(column, np.int64) for column in zip(*nodes, strict=True))
+    parent = np.array([one % place - 1 if place else -1 for place, one in enumerate(choice.tolist())])
+    graph = Graph(
+        time=end, start=(end - length)[base:], kind=kind[base:], cause=cause, parent=parent, base=base
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        found = []
+        for size in (piece, 1 << 18):
+            patch.setattr(path_of, "_PIECE", size)
+            path = path_of.trace_back(graph)
+            found.append([column.tolist() for column in (path.begin, path.end, path.cause, path.point)])
+    assert found[0] == found[1]
+    assert path.begin[1:].tolist() == path.end[:-1].tolist()
+    assert path.length == int(end.max()) - min(int(end.min()), int(graph.start.min(initial=1 << 40)))
+
+
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=30))
 def test_a_chain_is_a_point_and_its_ancestors(choices):
     parent = np.array([choice % place - 1 if place else -1 for place, choice in enumerate(choices)], np.int32)

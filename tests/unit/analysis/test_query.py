@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from tests.unit.analysis.conftest import kernel
+from warpsight.analysis.base import query
 from warpsight.analysis.base.query import Question, arrow, ask
 from warpsight.errors import UsageError
 
@@ -81,3 +83,24 @@ def test_what_makes_no_sense_is_refused(trace, parts, said):
 def test_sums_are_exact_where_64_bits_hold_them(trace, sql, value):
     found = arrow(trace, trace.sql(f'SELECT {sql} AS "a ""sum""", 1 AS one')).to_pylist()
     assert found == [{'a "sum"': value, "one": 1}]
+
+
+@pytest.mark.parametrize(
+    ("column", "good"),
+    [
+        (pa.array([0, None], pa.timestamp("s")), True),
+        (pa.array([1 << 60], pa.timestamp("s")), False),
+        (pa.array([1 << 40], pa.timestamp("ms")), True),
+        (pa.array([[1 << 60]], pa.list_(pa.timestamp("s"))), False),
+        (pa.array([[1, 2], None]), True),
+        (pa.array([1 << 60]), True),
+        (pa.array(["1 << 60"]), True),
+    ],
+)
+def test_times_that_python_cannot_hold_are_refused_by_column(column, good):
+    table = pa.table({"n": pa.array([7] * len(column)), "moment": column})
+    if good:
+        assert query._shown(table) is table
+    else:
+        with pytest.raises(UsageError, match="column moment holds times that are out of range here"):
+            query._shown(table)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tests.unit.analysis.written_loops import announced
+from warpsight.analysis.steps import loops
+from warpsight.analysis.steps.announced import shared
 from warpsight.analysis.steps.loops import names_a_turn
 
 
@@ -66,3 +70,27 @@ def test_other_ranges_of_several_threads_count_nothing(tmp_path, changed):
 )
 def test_words_inside_of_a_name_count_where_a_capital_begins_them(text, turn):
     assert names_a_turn(text) == turn
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "chosen"),
+    [
+        ((20, 0, 100), (20, 50, 120), 0),
+        ((20, 50, 120), (20, 0, 100), 1),
+        ((21, 50, 90), (20, 0, 100), 0),
+        ((20, 0, 100), (21, 50, 90), 1),
+    ],
+)
+def test_the_most_turns_count_and_of_as_many_those_that_take_longest(monkeypatch, one, other, chosen):
+    def loop(name, number, begin, end):
+        begins = np.linspace(begin, end - 1, number).astype(np.int64)
+        ends = np.append(begins[1:], end)
+        return loops.Loop(loops.REPEATED, name, 0, -1, begins, ends, [""] * number, True), frozenset({31, 32})
+
+    found = [loop("one", *one), loop("other", *other)]
+    monkeypatch.setattr(loops, "shared", lambda trace: found)
+    rows = np.arange(20)
+    work = SimpleNamespace(kind=np.zeros(20), name_id=np.ones(20), start=rows, end=rows + 1)
+    turns = shared(None, 0, work, rows, np.arange(20) * 5, np.array([7]))
+    assert turns.source == ("one", "other")[chosen]
+    assert len(turns.label) == (one, other)[chosen][0]

@@ -173,6 +173,10 @@ def test_unknown_subjects_and_groupings_are_refused(trace):
         stats(trace, "kernel")
     with pytest.raises(UsageError, match="name, shape"):
         stats(trace, by="colour")
+    with pytest.raises(UsageError, match="there is no form of names 'long'"):
+        stats(trace, names="long")
+    with pytest.raises(UsageError, match="latency is about kernels only"):
+        stats(trace, "copies", latency=True)
 
 
 def test_durations_of_days_do_not_overflow_the_packed_key():

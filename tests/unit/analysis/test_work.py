@@ -189,3 +189,10 @@ def test_kernels_that_never_ran_are_counted_by_where_they_were_launched(
         kernel(None, None, 4, process=1),
     ])  # fmt: skip
     assert device_work.load(trace, rows).unfinished == count
+
+
+@pytest.mark.parametrize(("begin", "end"), [(50, 10), (50, 50)])
+def test_a_window_that_ends_before_it_begins_holds_no_time(build, begin: int, end: int) -> None:
+    work = device_work.load(build(kernel=[kernel(0, 100), kernel(20, 10)]), Rows(begin=begin, end=end))
+    assert (work.window, (work.end - work.start).tolist()) == (0, [0] * len(work))
+    assert set(work.start.tolist()) <= {begin}

@@ -1,13 +1,18 @@
 """Folders of arenas in memory: which of them a new recording removes."""
 
+import contextlib
+import errno
 import os
 import subprocess
 import sys
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from warpsight.capture import arena_files
+from warpsight.errors import TraceError
 
 DAY = 24 * 3600
 
@@ -51,3 +56,34 @@ def test_what_is_in_use_empty_or_not_ours_stays(memory):
     assert used.exists()
     assert empty.exists()
     assert other.exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "refused"), [(0, False), (errno.EINVAL, False), (errno.ENOSPC, True), (errno.EACCES, True)]
+)
+def test_rows_in_memory_are_drained_unless_their_process_died_while_it_made_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, refused: bool
+) -> None:
+    asked: list[bytes] = []
+
+    def adopt(descriptor: int, folder: bytes) -> int:
+        os.fstat(descriptor)
+        asked.append(folder)
+        return -code
+
+    monkeypatch.setattr(arena_files._native, "load", lambda: SimpleNamespace(ws_drain_adopt=adopt))
+    (tmp_path / "arena").write_bytes(b"")
+    with pytest.raises(OSError, match=os.strerror(code)) if refused else contextlib.nullcontext():
+        arena_files._drain(tmp_path / "arena", tmp_path / "raw")
+    assert asked == [os.fsencode(tmp_path / "raw")]
+
+
+def test_rows_in_memory_stay_where_there_is_no_library(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def missing() -> None:
+        raise OSError("no library")
+
+    monkeypatch.setattr(arena_files._native, "load", missing)
+    with pytest.raises(TraceError, match="cannot be read: no library"):
+        arena_files._drain(tmp_path / "arena", tmp_path)

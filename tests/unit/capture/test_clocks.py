@@ -51,9 +51,13 @@ def test_kernels_before_their_launch_are_counted_by_device_with_the_worst_lead()
     rows: list[dict[str, Any]] = []
     device, start, called = (
         np.array(column)
-        for column in ([0, 0, 0, 1, 1, 0], [100, 200, 300, 400, 500, 50], [100, 201, 340, 399, 0, 90])
+        for column in (
+            [0, 0, 0, 1, 1, 0, 1],
+            [100, 200, 300, 400, 500, 50, -9],
+            [100, 201, 340, 399, 0, 90, 0],
+        )
     )
-    lost = np.array([False] * 5 + [True])
+    lost = np.array([False] * 5 + [True, False])
     clock_checks.launches(cast(Any, arena(rows)), device, start, called, lost)
     assert len(rows) == 1
     assert (rows[0]["source"], rows[0]["count"], rows[0]["severity"], rows[0]["kind"]) == (
@@ -93,9 +97,10 @@ def test_a_wait_is_for_its_stream_or_its_context() -> None:
         ("start", "u8"),
         ("end", "u8"),
     ]
-    kernels = np.array([(1, 7, 0, 0, 0, 0), (1, 8, 0, 0, 0, 0), (2, 7, 0, 0, 0, 0)], kind)
-    clock_checks.note_kernels(one, cast(Any, kernels), np.array([10, 10, 10]), np.array([100, 5, 100]))
+    kernels = np.array([(1, 7, 0, 0, 0, 0), (1, 8, 0, 0, 0, 0), (2, 7, 0, 0, 0, 0), (2, 9, 0, 0, 0, 0)], kind)
+    clock_checks.note_kernels(one, cast(Any, kernels), np.array([10] * 4), np.array([100, 5, 100, 100]))
     waits = [
+        (1, 9, 3, 0, 20, 30),
         (1, 8, 3, 0, 20, 30),
         (1, 7, 3, 0, 20, 30),
         (1, 0, 4, 0, 20, 30),
@@ -107,6 +112,24 @@ def test_a_wait_is_for_its_stream_or_its_context() -> None:
         (2, "kernels of context 1 end after the wait for them ended", "sync")
     ]
     assert one.checked_kernels == []
+
+
+@pytest.mark.parametrize(("streams", "counted"), [(64, 64), (65, 0)])
+def test_waits_of_many_streams_are_not_compared_one_by_one(streams: int, counted: int) -> None:
+    rows: list[dict[str, Any]] = []
+    one = arena(rows)
+    kind = [
+        ("context", "u4"),
+        ("stream", "u4"),
+        ("type", "u4"),
+        ("result", "u4"),
+        ("start", "u8"),
+        ("end", "u8"),
+    ]
+    waits = np.array([(1, number, 3, 0, 20, 30) for number in range(streams)], kind)
+    clock_checks.note_kernels(one, cast(Any, waits), np.full(streams, 10), np.full(streams, 100))
+    clock_checks.syncs(one, waits)
+    assert sum(row["count"] for row in rows) == counted
 
 
 @pytest.mark.parametrize("by", [-3_600_000_000_000, -1_500_000_000, 2_000_000, 86_400_000_000_000])

@@ -196,3 +196,11 @@ def test_a_stack_says_how_it_was_taken_and_whether_it_is_cut() -> None:
     assert [row["method"] for row in found] == list(methods.values())
     assert [row["cut"] for row in found] == [bool(i & 1) for i in range(1, 8)]
     assert [(row["parent"] or 0, row["depth"]) for row in found] == [(i - 1, i) for i in range(1, 8)]
+
+
+@pytest.mark.parametrize("known", [1, 1023, 1024, 2047, 5000])
+def test_ids_around_the_last_known_one_are_unknown(known: int) -> None:
+    ids = _Lookup()
+    ids.set(known, 7)
+    asked = [0, known - 1, known, known + 1, 1024, 2048, 8192]
+    assert [ids.get(one) for one in asked] == [{0: 0, known: 7}.get(one, -1) for one in asked]

@@ -15,7 +15,7 @@ from warpsight.capture.columns import Nullable
 from warpsight.model.storage import store
 
 
-@settings(derandomize=True, max_examples=60)
+@settings(derandomize=True, max_examples=300)
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=8), st.booleans())
 def test_rows_are_ordered_by_time_nulls_last_and_equal_ones_stay_in_order(
     rows: list[tuple[int, bool]], nulls: bool

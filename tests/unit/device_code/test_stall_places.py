@@ -18,6 +18,7 @@ from warpsight.device_code.stall_places import place_of
         ("barrier", ("BAR", "ISETP", "BRA"), 2, 0),
         ("barrier", ("BAR", "FADD"), 0, 0),
         ("barrier", ("BAR", "BRA", "FADD"), 2, 2),  # a branch is between: it may have come from elsewhere
+        ("barrier", ("BAR", *["FADD"] * 8), 8, 0),
         ("barrier", ("BAR", *["FADD"] * 9), 9, 9),
         ("barrier", ("FADD",), 0, 0),
     ],

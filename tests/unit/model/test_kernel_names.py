@@ -49,6 +49,19 @@ def test_a_sentence_has_the_name_without_return_type_and_arguments(name, text):
 
 
 @pytest.mark.parametrize(
+    ("longest", "text"),
+    [
+        (28, "ns::f<decltype(a->b), ns::T>"),
+        (24, "ns::f<decltype(a->b), T>"),
+        (23, "…::f<decltype(a->b), T>"),
+        (22, "…::f<decltype(a-…), …>"),
+    ],
+)
+def test_an_arrow_ends_no_template_argument(longest, text):
+    assert short("void ns::f<decltype(a->b), ns::T>(int)", longest) == text
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("std::enable_if<!(false), void>::type gemv::kernel<int, float>(int*)", "gemv::kernel<int, float>"),

@@ -129,3 +129,17 @@ def test_a_member_without_a_name_is_refused(folder: Path, tmp_path: Path) -> Non
 def test_a_packed_trace_is_not_packed_again(tmp_path):
     with pytest.raises(TraceError, match="is one file already"):
         pack.pack(GOLDEN / "planted_leak.warp.zip", tmp_path / "again.zip")
+
+
+def test_what_is_no_zip_or_cannot_be_read_is_not_packed(tmp_path: Path, folder: Path) -> None:
+    with zipped(folder, tmp_path / "good.zip"):
+        pass
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("a.txt", "a")
+    (tmp_path / "cut.zip").write_bytes((tmp_path / "good.zip").read_bytes()[:-100])
+    (tmp_path / "folder.zip").mkdir()
+    found = {
+        name: pack.is_packed(tmp_path / f"{name}.zip")
+        for name in ("good", "other", "cut", "folder", "missing")
+    }
+    assert found == {"good": True, "other": False, "cut": False, "folder": False, "missing": False}

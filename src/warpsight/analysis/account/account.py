@@ -158,7 +158,7 @@ def _account(trace: StoredTrace, work: Work) -> Account:
         parts = pieces.cut(trace, work, calls, found)
         idle = pool.submit(_idle, parts)
         host = naming.host_time(trace, calls, found, parts, call)
-        of_host = [Entry(HOST, one.name, one.time, len(one.pieces)) for one in host if one.time]
+        of_host = [Entry(HOST, one.name, one.time, len(one.pieces)) for one in host]
         entries = [*worked.result(), *of_host, *idle.result()]
     span = sum(one.span for _, one in found.busy)
     ordered = tuple(sorted(entries, key=lambda entry: -entry.time))

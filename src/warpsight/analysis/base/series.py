@@ -70,7 +70,7 @@ class Series:
         edges = np.append(self.time, self.until)
         sums = np.concatenate([[0.0], np.cumsum(np.diff(edges) * value)])
         inside = np.clip(at, edges[0], edges[-1])
-        place = np.minimum(np.searchsorted(self.time, inside, "right") - 1, len(self.time) - 1)
+        place = np.searchsorted(self.time, inside, "right") - 1
         out: Column = sums[place] + (inside - self.time[place]) * value[place]
         return out
 

@@ -85,14 +85,12 @@ def build(runs: Sequence[ReducedRun], counts: Sequence[Column], after: Column) -
 
 def _upward(parent: Column, values: Column, joined: np.ufunc) -> None:
     """Add the values of every node to its parent's, deepest nodes first; parents come before their children."""
-    depth = np.zeros(len(parent), np.int64)
-    level, number = np.flatnonzero(parent == 0), 0
-    levels = []
+    levels, level = [], np.flatnonzero(parent == 0)
     while len(level):
-        number += 1
-        depth[level] = number
         levels.append(level)
-        level = np.flatnonzero((depth[np.maximum(parent, 0)] == number) & (parent > 0))
+        above = np.zeros(len(parent), bool)
+        above[level] = True
+        level = np.flatnonzero(above[np.maximum(parent, 0)] & (parent > 0))
     for level in reversed(levels):
         joined.at(values, parent[level], values[level])
 

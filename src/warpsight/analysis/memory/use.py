@@ -108,7 +108,7 @@ def _threads(trace: StoredTrace, c: dict[str, Column]) -> None:
         return
     calls, texts = trace.columns("api", {"process": 0, "correlation": -1, "thread": -1}, ["function"])
     moves = np.array(["alloc" in name.lower() or "Free" in name for name in texts["function"]] + [False])
-    mine = moves[calls["function"]] & (calls["correlation"] >= 0)
+    mine = moves[calls["function"]]
     known = {(p, n): thread for p, n, thread in
              zip(*(calls[name][mine].tolist() for name in ("process", "correlation", "thread")), strict=True)}  # fmt: skip
     pairs = zip(c["process"][missing].tolist(), c["correlation"][missing].tolist(), strict=True)
@@ -262,7 +262,7 @@ class _Texts:
         first, last = np.full(len(total), NEVER), np.zeros(len(total), np.int64)
         np.minimum.at(first, inverse, found.time[chosen])
         np.maximum.at(last, inverse, found.time[chosen])
-        stacks = self._trace.stacks(int(s) for s in groups[0] if s)
+        stacks = self._trace.stacks(int(s) for s in groups[0])
         return [
             {"bytes": int(total[i]), "count": int(count[i]), "first": int(first[i]), "last": int(last[i]),
              "range": self._names.get(int(groups[1, i])), "stack": " ← ".join(stacks.get(int(groups[0, i]), ())[::-1]) or None}

@@ -157,7 +157,7 @@ class Merged:
         if self.clock is not None and not self.clock.known:
             return "the clocks of the two files cannot be related"
         return (
-            f"{counts['launches']:,} the GPU side's launches are of other functions, or too far away in time"
+            f"the GPU side's {counts['launches']:,} launches are of other functions, or too far away in time"
         )
 
     @property

@@ -88,7 +88,7 @@ def trace_back(graph: DependencyGraph) -> CriticalPath:
     for at in range(0, len(points), _PIECE):
         before = int(graph.time[points[at + _PIECE]]) if at + _PIECE < len(points) else first
         piece = _segments(graph, points[at : at + _PIECE], before, reached, at + _PIECE >= len(points))
-        reached = min(reached, before)
+        reached = int(piece[0][0]) if len(piece[0]) else reached
         pieces.append(piece)
     begin, end, cause, point = (np.concatenate(column) for column in zip(*pieces[::-1], strict=True))
     return CriticalPath(graph, begin, end, cause, point)

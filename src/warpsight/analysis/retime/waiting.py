@@ -64,7 +64,7 @@ def after_stream_waits(program: Program) -> Column:
     count = np.cumsum(np.r_[0, waits[function]])
     launches = np.zeros(len(function), bool)
     launches[program.place[program.place >= 0]] = True
-    before = np.r_[-1, np.maximum.accumulate(np.where(launches, np.arange(len(function)), -1))[:-1]]
+    before = np.r_[0, np.maximum.accumulate(np.where(launches, np.arange(len(function)), 0))[:-1]]
     place = program.place[late]
     since = np.maximum(
         before[place], np.searchsorted(thread, thread[place])

@@ -106,13 +106,27 @@ def _instant(program: Program, points: Column) -> Program:
 
 def host_code(program: Program) -> Program:
     """Nothing happens on the host between two GPU calls, system calls included."""
-    points = np.flatnonzero(program.before >= 0)
-    points = points[program.before[points] != points - (points & 1)]
     lag = program.lag.copy()
-    lag[points] = 0
+    lag[_between_calls(program)] = 0
     lag[2 * _of_the_system(program) + 1] = 0
     lag[np.flatnonzero(program.before < 0)] -= _before_all_calls(program)
     return program.but(lag=lag)
+
+
+def _between_calls(program: Program) -> Column:
+    """Points before which the host's own code ran, outside of the GPU's calls."""
+    points = np.flatnonzero(program.before >= 0)
+    points = points[program.before[points] != points - (points & 1)]
+    ends = 2 * np.flatnonzero(_of_the_gpu(program)) + 1
+    return np.setdiff1d(points, np.concatenate([ends, waiting.inside(program, ends)]), assume_unique=True)
+
+
+def _of_the_gpu(program: Program) -> Column:
+    """Whether each call, in the order of the threads, is one of the GPU's interfaces."""
+    graph, calls = program.graph, program.graph.calls
+    gpu = np.array([is_gpu_api(name) for name in calls.functions] + [True], bool)
+    own: Column = gpu[calls.function[graph.by_thread.call]]
+    return own
 
 
 def _before_all_calls(program: Program) -> int:
@@ -125,24 +139,15 @@ def _before_all_calls(program: Program) -> int:
 
 def _of_the_system(program: Program) -> Column:
     """Calls of interfaces other than the GPU's that are not inside one of the GPU's, as indices of all calls by thread."""
-    graph, calls = program.graph, program.graph.calls
-    gpu = np.array([is_gpu_api(name) for name in calls.functions] + [True], bool)
-    own = gpu[calls.function[graph.by_thread.call]]
-    if own.all():
-        return np.zeros(0, np.int64)
-    begin, end = graph.time[0 : program.base : 2], graph.time[1 : program.base : 2]
-    # Threads follow each other: a later one begins beyond every moment of those before.
-    beyond = graph.by_thread.thread.astype(np.int64) * (int(end.max()) - int(begin.min()) + 1)
-    reach = np.maximum.accumulate(np.where(own, end + beyond, np.iinfo(np.int64).min))
-    outside: Column = np.flatnonzero(~own & (begin + beyond >= reach))
-    return outside
+    own = _of_the_gpu(program)
+    inside = waiting.inside(program, 2 * np.flatnonzero(own) + 1)
+    own[inside[inside % 2 == 0] >> 1] = True
+    return np.flatnonzero(~own)
 
 
 def launching(program: Program, short: int) -> Program:
     """Launches take no time, nor does the host's own code between two calls if it is short (ns)."""
-    points = np.flatnonzero(program.before >= 0)
-    points = points[program.before[points] != points - (points & 1)]
-    lag = program.lag.copy()
+    points, lag = _between_calls(program), program.lag.copy()
     lag[points[lag[points] <= short]] = 0
     return launches(program.but(lag=lag))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from warpsight.formats.writing.queries import Queries, quote
+from warpsight.formats.writing.queries import Queries
 from warpsight.formats.writing.timeline import CounterTrack, Track
 from warpsight.model.allocators import changes
+from warpsight.model.views import quote
 
 #: Counters come after everything else of their group.
 _LAST = 1 << 30

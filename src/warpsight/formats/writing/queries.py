@@ -12,6 +12,7 @@ from warpsight.formats.selection import DEVICE_TABLES, Selection
 from warpsight.formats.writing.batch import TrackBatch, concat, nothing
 from warpsight.formats.writing.correlation import SharedCorrelations
 from warpsight.formats.writing.timeline import ADDRESSES, CATEGORY, NVTX, Column, Texts
+from warpsight.model.views import quote
 from warpsight.model.work import numbered
 
 if TYPE_CHECKING:
@@ -367,8 +368,3 @@ def json_members(column: str) -> str:
         f"CASE WHEN {column} IS NULL THEN '' WHEN {kind} IS NOT DISTINCT FROM 'OBJECT' "
         f"THEN trim({column}, E' \\t\\r\\n')[2:-2] ELSE '\"attributes\":' || to_json({column}) END"
     )
-
-
-def quote(text: str) -> str:
-    """A SQL string literal."""
-    return "'" + text.replace("'", "''") + "'"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.unit.analysis.account.rows import THREAD, US, call, marker, pieces
 from tests.unit.analysis.conftest import copy, kernel, launch
+from warpsight.analysis.account.pieces import _callbacks
 
 LAUNCH = "cudaLaunchKernel"
 OWN = "the recorder's work in GPU calls and ranges"
@@ -119,3 +121,13 @@ def test_work_begins_later_for_being_timed_only_where_it_is_known(build):
     found = pieces(build(manifest=CUDA, **rows))
     assert found[-1] == ("recorder", OWN, 320, 400)  # less than it takes: no part is latency
     assert "recorder" not in {kind for kind, *_ in pieces(build(**rows))}
+
+
+def test_what_was_cut_off_before_is_no_negative_part_of_a_piece() -> None:
+    """Callbacks of 3 ns in all, of which earlier pieces of the gap have taken 10, as means of many calls may."""
+    piece = tuple(np.array([one]) for one in (0, 50, 80))
+    before = tuple(np.array([one]) for one in (0, 20, 30, 7))
+    own = np.array([25, 60]), np.array([1.0, 2.0])
+    cut, rest = _callbacks(piece, np.array([15]), own, 1_000, 7, before)
+    assert [column.tolist() for column in cut] == [[0], [50], [50], [7]]
+    assert [column.tolist() for column in rest] == [[0], [50], [80]]

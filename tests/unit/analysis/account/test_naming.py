@@ -287,7 +287,14 @@ def test_what_stands_for_lost_frames_and_the_recorders_own_is_no_name(build, inn
 
 
 @pytest.mark.parametrize(
-    ("printing", "name", "most"), [(950, "fwrite", ""), (600, "fwrite", "fwrite"), (400, UNNAMED, "")]
+    ("printing", "name", "most"),
+    [
+        (950, "fwrite", ""),
+        (900, "fwrite", ""),
+        (899, "fwrite", "fwrite"),
+        (500, "fwrite", "fwrite"),
+        (499, UNNAMED, ""),
+    ],
 )
 def test_where_nothing_else_is_known_the_system_call_names_it(build, printing, name, most):
     (found,) = host(build, api=[call(5, printing, "fwrite", correlation=None)])

@@ -25,6 +25,24 @@ def test_the_device_that_lost_most_decides(build):
     assert found.longer == pytest.approx(20 / 980)
 
 
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_its_span_and_its_wait_are_those_of_one_device(build, lost):
+    """Each device idles 100 ns in a span of its own; on one of them the recorder worked meanwhile."""
+    spans = [1_000, 2_000, 3_000]
+    kernels, launches = [], []
+    for device, span in enumerate(spans):
+        for begin, end, number in ((0, 400, 2 * device), (500, span, 2 * device + 1)):
+            kernels.append(kernel(5_000 * device + begin, end - begin, correlation=number, device=device))
+            launches.append(launch(5_000 * device + begin - 5, 3, number))
+    trace = build(
+        manifest=MEASURED,
+        kernel=kernels,
+        launch=launches,
+        overhead=[overhead(5_000 * lost + 410, 30, "buffer flush")],
+    )
+    assert own_cost(trace) == OwnCost(spans[lost], 30)
+
+
 def test_without_waiting_there_is_no_cost_and_without_measurement_no_answer(build):
     work = {"kernel": [kernel(0, 400)], "overhead": [overhead(100, 20, "buffer flush")]}
     assert own_cost(build(manifest=MEASURED, **work)) == OwnCost(400, 0)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from benchmarks.merge import Plan, made
-from warpsight.analysis.merge import compat
+from warpsight.analysis.merge import compat, trace_file
 from warpsight.analysis.merge.matching import AMBIGUOUS, FOREIGN, MATCHED
-from warpsight.analysis.merge.merge import NO_CALL, NO_STACK, Merged, merge
+from warpsight.analysis.merge.merge import DROPPED, NO_CALL, NO_STACK, Merged, merge
 from warpsight.formats.reading.samples import Samples
 from warpsight.model import open as open_trace
 
@@ -148,3 +148,57 @@ def test_compat_reads_events_that_have_a_time_a_length_and_an_id(tmp_path: Path)
     ]
     assert launches == {7: (10_500, 12_500), 3: (1_000, 3_000)}
     assert events == [7, 3]
+
+
+@pytest.mark.parametrize("plan", [{"lost_stacks": 0.3, "foreign": 0.1}, {"even": True, "lost_stacks": 0.02}])
+def test_a_merged_trace_has_the_stacks_and_says_which_found_no_launch(
+    tmp_path: Path, plan: dict[str, Any]
+) -> None:
+    result, truth = merged(tmp_path, **plan)
+    skipped = replace(result, samples=replace(result.samples, skipped=3))
+    with open_trace(tmp_path / "gpu.warp") as trace:
+        trace_file.write(skipped, trace, tmp_path / "out.warp", "stacks.txt")
+        before = {table: trace.arrow(table).to_pylist() for table in ("launch", "kernel")}
+    with open_trace(tmp_path / "out.warp") as trace:
+        after = {table: trace.arrow(table).to_pylist() for table in ("launch", "kernel")}
+        losses = [(row["cause"], row["count"], row["severity"]) for row in trace.arrow("loss").to_pylist()]
+        frames = trace.stacks({row["stack"] for row in after["launch"]} - {None})
+    found = np.flatnonzero(result.state == MATCHED)
+    expected = {int(truth[row]): result.samples.stacks[int(result.samples.stack[row])] for row in found}
+    for table, rows in after.items():
+        for old, new in zip(before[table], rows, strict=True):
+            taken = expected.get(new["correlation"])
+            assert (new["stack"] is None) == (taken is None)
+            assert {**old, "stack": 0} == {**new, "stack": 0}
+            if taken is not None:
+                kept = [frame[0] for frame in taken if frame[0] not in DROPPED]
+                assert [text.partition(" (")[0] for text in frames[new["stack"]]] == kept
+    counts = result.counts()
+    why = {
+        "ambiguous": "host stacks could belong to more than one launch and are on none",
+        "alone": "host stacks have no launch in the GPU trace",
+    }
+    text = f"host stacks were merged from stacks.txt: {counts['matched']:,} of {STACKS:,} found their launch"
+    assert losses == [
+        (text.replace(f"{STACKS:,}", f"{counts['stacks']:,}"), 0, "note"),
+        *((why[key], counts[key], "lost") for key in why if counts[key]),
+        ("lines of the stack file could not be read", 3, "lost"),
+    ]
+
+
+def test_why_no_stack_found_its_launch(tmp_path: Path) -> None:
+    result, _ = merged(tmp_path)
+    every = len(result.state)
+
+    def why(state: int, **changed: Any) -> str | None:
+        return replace(result, state=np.full(every, state, result.state.dtype), **changed).failure()
+
+    assert result.failure() is None and result.clock is not None and result.clock.known
+    assert why(FOREIGN) == "they belong to processes that the GPU side does not have"
+    text = "the GPU side's 4,000 launches are of other functions, or too far away in time"
+    assert why(AMBIGUOUS) == why(AMBIGUOUS, clock=None) == text
+    unknown = replace(result.clock, explained=0.0)
+    assert why(AMBIGUOUS, clock=unknown) == "the clocks of the two files cannot be related"
+    assert why(AMBIGUOUS, calls=replace(result.calls, **{
+        name: column[:0] for name, column in vars(result.calls).items() if isinstance(column, np.ndarray)
+    })) == "the GPU side has no launches"  # fmt: skip

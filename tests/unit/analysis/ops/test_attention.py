@@ -86,15 +86,23 @@ def test_one_query_on_many_keys():
     assert found.flops == 128 * 1000 * 2 * 256
 
 
-def packed_call(sequences, tokens, longest):
+def packed_call(sequences, tokens, longest, keys=None):
     shape = [tokens, 8, 64]
     return work("aten::_flash_attention_forward", shape, shape, shape, [sequences + 1], [sequences + 1], *[None] * 10,
                 dtype=[BF16] * 3 + ["int", "int"] + [""] * 10,
-                values={5: str(longest), 6: str(longest), 7: "0.", 8: "False", 9: "False", 10: "0.125"})  # fmt: skip
+                values={5: str(longest), 6: str(longest if keys is None else keys), 7: "0.", 8: "False", 9: "False",
+                        10: "0.125"})  # fmt: skip
 
 
 def test_packed_sequences_of_one_length():
     assert packed_call(3, 300, 100).flops == 8 * 3 * 100 * 100 * 2 * 128
+
+
+@pytest.mark.parametrize(("longest", "keys"), [("", 100), (100, ""), ("", ""), (0, 100), (100, 0)])
+def test_packed_sequences_without_a_maximum_are_not_counted(longest, keys):
+    found = packed_call(3, 300, longest, keys)
+    assert (found.flops, found.reason) == (None, "lengths of packed sequences are not in the file")
+    assert packed_call(1, 300, longest, keys).flops == 8 * 300 * 300 * 2 * 128  # one sequence is all of them
 
 
 def test_packed_sequences_of_unknown_lengths_have_bounds_instead():

@@ -135,6 +135,16 @@ def test_a_forward_that_the_file_does_not_hold_is_none(build, program):
     assert origins(program.built(build))["MulBackward0"] == [None]
 
 
+def test_the_first_operator_of_a_trace_can_be_a_forward(build, program):
+    program.op("aten::exp", 0, 50, sequence=3, forward=0)
+    program.op("aten::other", 60, 70)
+    node(program, "ExpBackward0", 1000, 3, length=60)
+    rows = operators(program.built(build), Rows(), "forward").tables["ops"].to_pylist()
+    assert [(row["name"], row["calls"], row["nodes"], row["backward"]) for row in rows] == [
+        ("aten::exp", 1, 1, 60)
+    ]
+
+
 def test_forward_operators_with_what_their_backward_did(build, program):
     for step in range(2):
         linear(program, 10_000 * step, sequence=10 * step)

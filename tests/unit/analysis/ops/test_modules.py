@@ -63,6 +63,18 @@ def test_a_tree_with_own_and_total_times(build, program):
     ]
 
 
+@pytest.mark.parametrize(("begin", "module"), [(990, "Again_0"), (1_200, "Linear_0")])
+def test_backward_work_in_a_module_of_its_own_thread_is_that_ones(build, program, begin, module):
+    """A checkpoint runs its modules again in backward; other work there is of its forward's module."""
+    program.module("Linear_0", 0, 95)
+    linear(program, 10, sequence=5)
+    node(program, "AddmmBackward0", 1_000, 6, length=60)
+    program.module("Again_0", begin, begin + 200, thread=ENGINE)
+    program.kernel(begin + 150, 1, thread=ENGINE)
+    found = by_path(program.built(build))
+    assert found[module]["device_own"] == 60 + (100 if module == "Linear_0" else 1)
+
+
 def test_classes_merge_their_instances(build, program):
     model(program)
     found = {row["class"]: row for row in rows(program.built(build), "class")}

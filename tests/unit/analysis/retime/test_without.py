@@ -16,10 +16,13 @@ from warpsight.model import open as open_trace
 from warpsight.model.work import COPY, KERNEL
 
 
-@pytest.fixture(params=range(3))
+@pytest.fixture(params=[(0, False), (1, False), (2, False), (3, True)])
 def program(request: pytest.FixtureRequest, tmp_path) -> Program:
-    """A random program, some of whose work comes before its launch has returned or its stream was free."""
-    machine = Machine(request.param)
+    """A random program, some of whose work comes before its launch has returned or its stream was free.
+
+    In the last one, launches make system calls.
+    """
+    machine = Machine(*request.param)
     machine.run(100)
     machine.write(tmp_path / "t.warp")
     with open_trace(tmp_path / "t.warp") as trace:
@@ -39,9 +42,26 @@ def changed(before: Program, after: Program) -> set[str]:
     return {name for name in names if (getattr(before, name) != getattr(after, name)).any()}
 
 
+def within(program: Program) -> dict[int, set[int]]:
+    """The points inside each call, its own begin and end left out, by its end."""
+    lined = [*range(program.base)] if program.graph.sequence is None else program.graph.sequence.tolist()
+    place = {point: number for number, point in enumerate(lined)}
+    ends = range(1, program.base, 2)
+    return {end: set(lined[place[end - 1] + 1 : place[end]]) for end in ends}
+
+
 def between_calls(program: Program) -> list[int]:
-    """Begins of calls that follow another call of their thread."""
-    return [point for point in range(0, program.base, 2) if program.before[point] >= 0]
+    """Begins of calls that follow another call of their thread, not inside one."""
+    inside = set().union(*within(program).values())
+    return [
+        point for point in range(0, program.base, 2) if program.before[point] >= 0 and point not in inside
+    ]
+
+
+def functions(program: Program) -> list[str]:
+    """The function of each call, in the order of the threads."""
+    calls = program.graph.calls
+    return [calls.functions[number] for number in calls.function[program.graph.by_thread.call].tolist()]
 
 
 def test_work_of_a_kind_takes_no_time_nor_do_calls_of_copies(program):
@@ -74,8 +94,11 @@ def test_launches_take_no_time_and_nothing_is_late_but_what_came_early_stays_ear
     assert changed(program, found) == {"lag", "arrival", "gap"}
     issuing = {2 * place + 1 for place in program.place.tolist() if place >= 0}
     expected = program.lag.tolist()
+    inner = within(program)
     for point in issuing:
         expected[point] = min(expected[point], 0)
+        for one in inner[point]:
+            expected[one] = 0
     assert found.lag.tolist() == expected
     assert found.arrival.tolist() == [min(time, 0) for time in program.arrival.tolist()]
     assert found.gap.tolist() == [min(time, 0) for time in program.gap.tolist()]
@@ -95,8 +118,9 @@ def test_host_code_between_calls_goes_and_with_launching_only_what_is_short(prog
     begins = between_calls(program)
     found = without.host_code(program)
     assert changed(program, found) == {"lag"}
+    system = {2 * place + 1 for place, function in enumerate(functions(program)) if function == "read"}
     assert found.lag.tolist() == [
-        0 if point in begins else time for point, time in enumerate(program.lag.tolist())
+        0 if point in begins or point in system else time for point, time in enumerate(program.lag.tolist())
     ]
     short = 900
     lengths = {int(program.lag[point]) for point in begins}
@@ -109,12 +133,8 @@ def test_host_code_between_calls_goes_and_with_launching_only_what_is_short(prog
 
 
 def test_a_call_returns_at_once_whatever_it_waited_for(program):
-    graph = program.graph
-    functions = [
-        graph.calls.functions[number] for number in graph.calls.function[graph.by_thread.call].tolist()
-    ]
     name = "cudaSynchronize"
-    points = {2 * place + 1 for place, function in enumerate(functions) if function == name}
+    points = {2 * place + 1 for place, function in enumerate(functions(program)) if function == name}
     found = without.calls(program, name)
     assert points
     assert found.lag.tolist() == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.analysis.conftest import kernel
 from tests.unit.analysis.rules.program import US
 from warpsight.analysis.base.registry import ANALYSES
 from warpsight.analysis.base.result import Finding
@@ -142,3 +143,23 @@ def test_the_headline_has_one_share_and_one_lever(program):
         found = verdict(trace)
     assert sum(one.kind is not None for one in found.leading) == 1
     assert sum(one.kind is None for one in found.leading) <= 1
+
+
+@pytest.mark.parametrize(
+    ("window", "chosen"),
+    [
+        ({}, "from the first to the last device work"),
+        ({"begin": 5}, "the requested time"),
+        ({"end": 90}, "the requested time"),
+        ({"begin": 5, "end": 90}, "the requested time"),
+        ({"devices": (0,)}, "from the first to the last device work"),
+    ],
+)
+def test_the_window_is_the_requested_one_if_either_end_was_requested(build, window, chosen):
+    found = verdict(build(kernel=[kernel(0, 40), kernel(60, 40)]), Rows(**window))
+    assert found.chosen == chosen
+    assert found.to_json()["window"] == {
+        "begin": window.get("begin", 0),
+        "end": window.get("end", 100),
+        "chosen": chosen,
+    }

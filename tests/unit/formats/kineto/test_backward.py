@@ -2,11 +2,15 @@
 
 import json
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import warpsight as ws
 from warpsight.formats.kineto import writer
+from warpsight.formats.kineto.backward import _FRAME, METHOD, BackwardStacks
 from warpsight.formats.selection import Selection
+from warpsight.model.definitions import Definitions
 
 MAIN, ENGINE = 10, 20
 NAME = "autograd::engine::evaluate_function: "
@@ -145,3 +149,53 @@ def test_exports_do_not_tell_it_as_the_stack_of_the_call(tmp_path):
         [True, False],
         [False, False],
     )
+
+
+def stacks_of(nodes, *, adds=()):
+    """A function that gives what runs on a thread at a moment: the number of its forward operator, None for nothing.
+
+    Nodes are thread, begin, length and number; those of `adds` accumulate gradients.
+    """
+    definitions = Definitions()
+    forward = {
+        number: definitions.stack_of([("f", "a.py", number, None, "python", None)]) for number in range(1, 9)
+    }
+    rows = [(1, number, 1, number, -1, 0) for number in forward]
+    rows += [
+        (1, 20 + number, 1, number, -1, 0) for number in forward
+    ]  # again, where nothing is known of the stack
+    rows += [(thread, begin, length, -1 if place in adds else number, -1 if place in adds else 1, 7 if place in adds else 0)
+             for place, (thread, begin, length, number) in enumerate(nodes)]  # fmt: skip
+    names = ("_thread", "start", "duration", "sequence", "_forward_thread", "name_id")
+    table = pa.table({name: pa.array([row[i] for row in rows], pa.int64()) for i, name in enumerate(names)})
+    found = BackwardStacks(definitions)
+    stacks = np.array([*forward.values()] + [0] * (len(forward) + len(nodes)), np.int64)
+    found.add(table, stacks, frozenset({7}))
+    found.finish()
+    numbers = {
+        definitions.stack(stack, definitions.frame(_FRAME), METHOD): number
+        for number, stack in forward.items()
+    }
+
+    def at(thread, moment):
+        return numbers.get(int(found.at(np.array([thread]), np.array([moment]))[0]))
+
+    return at
+
+
+def test_of_nodes_that_begin_together_the_longer_one_is_around_the_other():
+    for nodes in ([(2, 100, 90, 5), (2, 100, 40, 6)], [(2, 100, 40, 6), (2, 100, 90, 5)]):
+        at = stacks_of(nodes)
+        assert [at(2, moment) for moment in (99, 100, 139, 140, 189, 190)] == [None, 6, 6, 5, 5, None]
+
+
+def test_gradients_add_up_for_the_last_node_of_their_own_thread():
+    at = stacks_of(
+        [(3, 50, 10, 4), (2, 60, 5, 0), (2, 100, 40, 6), (2, 150, 10, 0), (4, 170, 10, 0)], adds={1, 3, 4}
+    )
+    assert [at(2, 62), at(2, 120), at(2, 155), at(3, 55), at(4, 175)] == [None, 6, 6, 4, None]
+
+
+def test_a_node_without_a_number_or_without_a_length_says_nothing():
+    at = stacks_of([(2, 100, 90, 5), (2, 120, 30, -1), (2, 160, 0, 6)])
+    assert [at(2, moment) for moment in (110, 130, 155, 161, 189)] == [5] * 5

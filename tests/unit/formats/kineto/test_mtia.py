@@ -13,6 +13,7 @@ def test_waits_and_copies_are_no_kernels(tmp_path):
         ccp("mm.kernel", 10, 7, stream=101, correlation=91, column="0"),
         ccp("dma_request", 20, 5, stream=105, direction="DEVICE_TO_HOST", size=1024, sqid=8),
         ccp("dma_request", 30, 5, direction="HOST_TO_DEVICE", size=64, sqid=1),
+        ccp("dma_request", 33, 5),
         ccp("event_record", 40, 1, stream=104, seq_num=55, sqid=8),
         ccp("event_wait", 35, 6, stream=108, wait_on_stream=104, seq_num=55, sqid=11),
     ]
@@ -22,7 +23,8 @@ def test_waits_and_copies_are_no_kernels(tmp_path):
         ]
         copies = "SELECT kind, source_kind, destination_kind, bytes, stream FROM memcpy ORDER BY start"
         assert trace.sql(copies).fetchall() == [
-            ("DtoH", "device", "unknown", 1024, 105), ("HtoD", "unknown", "device", 64, 801)
+            ("DtoH", "device", "unknown", 1024, 105), ("HtoD", "unknown", "device", 64, 801),
+            ("unknown", "unknown", "unknown", 0, 801),
         ]  # fmt: skip
         assert trace.sql("SELECT DISTINCT asynchronous FROM memcpy").fetchall() == [(True,)]
         assert trace.sql("SELECT kind, event, start, duration, stream FROM sync").fetchall() == [

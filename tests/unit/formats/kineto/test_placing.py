@@ -52,6 +52,48 @@ def test_a_process_without_a_number_is_that_of_the_file_and_others_are_their_own
     assert rows == [("a", 100, 100), ("b", 100, 100), ("c", 200, 200), ("d", 100, 7), ("e", 100, 7)]
 
 
+def test_the_process_of_the_file_has_the_name_of_its_own_number(made):
+    names = [{"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "ts": 0, "args": {"name": name}}
+             for pid, name in ((100, "python train.py"), (200, "other"), (0, "GPU 0"))]  # fmt: skip
+    ask = made(event("cpu_op", "a", 1, 2, 100, 100), event("cpu_op", "c", 3, 2, 200, 200), *names)
+    assert ask("SELECT pid, command FROM process ORDER BY pid")[0] == (100, "python train.py")
+
+
+def test_an_arrow_joins_two_operators_or_is_counted(made):
+    """Forward and backward on two threads; the other arrows begin, end or do both where there is no operator."""
+
+    def arrow(number, *ends):
+        return [{"ph": phase, "cat": "fwdbwd", "name": "fwdbwd", "id": number, "pid": 100, "tid": tid, "ts": at, "bp": "e"}
+                for phase, tid, at in ends]  # fmt: skip
+
+    ask = made(
+        *(event("cpu_op", name, at, 2, 100, tid, **{"External id": number}) for number, (name, at, tid) in enumerate(
+            (("first", 1, 100), ("relu", 10, 100), ("ReluBackward0", 50, 101), ("other", 60, 101)))),
+        *arrow(1, ("s", 100, 10), ("f", 101, 50)), *arrow(2, ("s", 100, 30), ("f", 101, 60)),
+        *arrow(3, ("s", 100, 1), ("f", 101, 70)), *arrow(4, ("f", 101, 60)), *arrow(5, ("s", 100, 1)),
+        *arrow(6, ("s", 100, 50), ("f", 101, 60)),
+    )  # fmt: skip
+    named = "SELECT {} FROM flow f JOIN op a ON a.correlation = f.from_correlation JOIN op b ON b.correlation = f.to_correlation"
+    assert ask(named.format("a.name, b.name, f.kind")) == [("relu", "ReluBackward0", "forward-backward")]
+    assert ask("SELECT count(*) FROM flow") == [(1,)]
+    assert ask("SELECT cause, count FROM loss WHERE kind = 'flow'") == [
+        ("links between forward and backward whose operators are not in the file", 4)
+    ]
+
+
+@pytest.mark.parametrize("phase", ["i", "I", "R"])
+def test_moments_have_no_length_in_every_spelling(made, phase):
+    place = {"pid": 100, "tid": 100, "s": "t"}
+    ask = made(
+        event("cpu_op", "a", 1, 2, 100, 100),
+        {**place, "ph": phase, "cat": "user", "name": "here", "ts": 5},
+        {**place, "ph": phase, "cat": "cpu_instant_event", "name": "[memory]", "ts": 6,
+         "args": {"Bytes": 8, "Addr": 4096, "Device Type": 1, "Device Id": 0}},
+    )  # fmt: skip
+    assert ask("SELECT kind, duration FROM marker") == [("instant", None)]
+    assert ask("SELECT operation, bytes FROM memory") == [("allocate", 8)]
+
+
 @pytest.mark.parametrize(
     ("args", "shape"),
     [
@@ -121,3 +163,14 @@ def test_a_device_has_its_number_in_the_file_as_far_as_a_column_holds_it(number,
     placing.target, placing.devices = target, {}
     assert placing.device(number) == placing.device(number) == 7
     assert asked == [((0, number), {} if index is None else {"index": index})]
+
+
+def test_a_damaged_event_costs_itself_and_is_told(tmp_path):
+    path = write(
+        tmp_path / "one.json", [event("cpu_op", name, at, 2, 100, 100) for at, name in enumerate("abc")]
+    )
+    path.write_text(path.read_text().replace('"name": "b"', '"name" "b"'))
+    with ws.open(path) as trace:
+        assert trace.sql("SELECT name FROM op").fetchall() == [("a",), ("c",)]
+        ((cause, count),) = trace.sql("SELECT cause, count FROM loss WHERE severity <> 'note'").fetchall()
+    assert "one.json is damaged at byte 222: events there were skipped" in cause and count == 1

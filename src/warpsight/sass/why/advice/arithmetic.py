@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpsight.device_code.decoded import Decoded
-from warpsight.sass.why.advice.finding import Advice, AdvicePlace, KernelFacts
+from warpsight.sass.why.advice.finding import Advice, AdvicePlace, KernelFacts, listed
 from warpsight.sass.why.advice.traffic import samples_in
 from warpsight.sass.why.blame import Blame
 
@@ -35,7 +35,7 @@ def slow_operations(evidence: KernelFacts) -> list[Advice]:
         + ", which take 14 cycles or more."
     )
     title = "Use cheaper operations: single precision, multiplication by a reciprocal, integers that need no conversion."
-    return _one(evidence.ends("strength", title, why, parts))
+    return listed(evidence.ends("strength", title, why, parts))
 
 
 def fast_math(evidence: KernelFacts) -> list[Advice]:
@@ -120,7 +120,7 @@ def _routines(
     stalls = sum(evidence.waits_in({index}) * share for index, share in inside.items())
     fewer = sum(evidence.executions(index) * share for index, share in inside.items())
     left = {index: 1 - share for index, share in inside.items()}
-    return _one(evidence.advice(name, title, why, parts, evidence.speedup(stalls, fewer, left)))
+    return listed(evidence.advice(name, title, why, parts, evidence.speedup(stalls, fewer, left)))
 
 
 def tensor_cores(evidence: KernelFacts) -> list[Advice]:
@@ -183,7 +183,7 @@ def fetch(evidence: KernelFacts) -> list[Advice]:
     title = "Make the code smaller: unroll less, inline less" + (
         "." if looped else ", or do more work per launch."
     )
-    return _one(evidence.ends("code-size", title, why, parts))
+    return listed(evidence.ends("code-size", title, why, parts))
 
 
 def divergence(evidence: KernelFacts) -> list[Advice]:
@@ -212,7 +212,7 @@ def divergence(evidence: KernelFacts) -> list[Advice]:
     waits = sum(evidence.waits_in({index}) * share for index, share in idle.items())
     fewer = sum(evidence.issues_in({index}) * share for index, share in idle.items())
     left = {index: 1 - share for index, share in idle.items()}
-    return _one(
+    return listed(
         evidence.advice("divergence", title, why, parts, evidence.speedup(stalls + waits, fewer, left))
     )
 
@@ -259,7 +259,3 @@ def _library(evidence: KernelFacts, integers: bool) -> frozenset[int]:
             if any(name in frame.file for frame in evidence.code.frames(index) for name in _LIBRARY_FILES):
                 found.add(index)
     return frozenset(found)
-
-
-def _one(advice: Advice | None) -> list[Advice]:
-    return [advice] if advice else []

@@ -225,3 +225,8 @@ class KernelFacts:
         places = tuple(AdvicePlace(*key, samples) for key, samples in ordered[:_MOST_PLACES])
         matched = sum(part.samples for part in parts)
         return Advice(name, title, why, matched, speedup, places, max(len(ordered) - _MOST_PLACES, 0))
+
+
+def listed(advice: Advice | None) -> list[Advice]:
+    """The advice as a list, empty without any."""
+    return [advice] if advice else []

@@ -9,7 +9,7 @@ import numpy as np
 from warpsight.analysis.occupancy.limits import blocks_per_multiprocessor, limits
 from warpsight.sass.why.advice import estimates
 from warpsight.sass.why.advice.block_lengths import replayed
-from warpsight.sass.why.advice.finding import Advice, KernelFacts
+from warpsight.sass.why.advice.finding import Advice, KernelFacts, listed
 
 _WARP = 32
 _MANY_WAVES = 8
@@ -39,10 +39,10 @@ def balance(evidence: KernelFacts) -> list[Advice]:
             "not all warps run."
         )
         title = "Balance the warps: let all of them take part in the work in front of the barrier."
-        return _one(evidence.ends("balance", title, why, parts))
+        return listed(evidence.ends("balance", title, why, parts))
     why = f"{share:.0%} of the samples wait at barriers for the block's slowest warp."
     title = "Split the barrier (arrive early, wait late), use smaller blocks, or barriers of fewer warps."
-    return _one(evidence.ends("split-barrier", title, why, parts))
+    return listed(evidence.ends("split-barrier", title, why, parts))
 
 
 def _uneven(evidence: KernelFacts, barrier: int) -> float:
@@ -117,7 +117,7 @@ def idle_multiprocessors(evidence: KernelFacts) -> list[Advice]:
         why += f"; the grid has {evidence.launch.blocks:,} blocks"
     waves = _waves(evidence, 1)
     if waves is not None and abs(waves.busy - busy) < _EQUAL:  # so blocks are of equal length
-        return _one(_smaller_blocks(evidence, why + "."))
+        return listed(_smaller_blocks(evidence, why + "."))
     # Where all warps are ready, samples get lost. Blocks differ at most by all of the code that not all of them must run.
     idle = min(1 - busy, evidence.lengths.unknown)
     return [Advice("balance-blocks", _BALANCE, why + ".", 0.0, 1 / (1 - idle))]
@@ -156,7 +156,7 @@ def blocks(evidence: KernelFacts) -> list[Advice]:
     if waves.number <= 1 or waves.number > _MANY_WAVES or not waves.number % 1:
         return []
     why = f"The grid's {launch.blocks:,} blocks make {waves.number:.2f} waves of {waves.at_once:,}: the last leaves places empty."
-    return _one(_smaller_blocks(evidence, why))
+    return listed(_smaller_blocks(evidence, why))
 
 
 def _smaller_blocks(evidence: KernelFacts, why: str) -> Advice | None:
@@ -207,7 +207,3 @@ def _waves(evidence: KernelFacts, parts: int) -> _Waves | None:
     time = whole * full + last
     having = min(rest / launch.multiprocessors, 1.0)
     return _Waves(grid / at_once, at_once, time, (whole * full + having * last) / time)
-
-
-def _one(advice: Advice | None) -> list[Advice]:
-    return [advice] if advice else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from warpsight.device_code.decoded import Decoded
-from warpsight.sass.why.advice.finding import Advice, KernelFacts
+from warpsight.sass.why.advice.finding import Advice, KernelFacts, listed
 from warpsight.sass.why.advice.traffic import LIMIT, samples_in
 
 _WIDEST = 128
@@ -23,7 +23,7 @@ def spills(evidence: KernelFacts) -> list[Advice]:
     )
     title = "Keep values in registers: raise the register limit, or index arrays by constants."
     parts = evidence.traffic.stalls_of(local)
-    return _one(evidence.advice("registers", title, why, parts, _without(evidence, local)))
+    return listed(evidence.advice("registers", title, why, parts, _without(evidence, local)))
 
 
 def coalesce(evidence: KernelFacts) -> list[Advice]:
@@ -64,7 +64,7 @@ def _fewer_passes(
     speedup = evidence.traffic.changed(
         {index: accesses[index].fewest / accesses[index].passes for index in wasteful}
     )
-    return _one(evidence.advice(name, title, why, evidence.traffic.stalls_of(wasteful), speedup))
+    return listed(evidence.advice(name, title, why, evidence.traffic.stalls_of(wasteful), speedup))
 
 
 def _without(evidence: KernelFacts, gone: list[int]) -> float:
@@ -91,7 +91,7 @@ def vectorize(evidence: KernelFacts) -> list[Advice]:
     accesses = {index: one for index, one in evidence.traffic.accesses.items() if index in mergeable}
     fewer = sum(one.times * (1 - 1 / mergeable[index]) for index, one in accesses.items())
     speedup = evidence.traffic.changed({index: 1 / mergeable[index] for index in accesses}, fewer)
-    return _one(
+    return listed(
         evidence.advice("vectorize", "Load and store vectors (float4, int4) instead of scalars.", why, parts, speedup)
     )  # fmt: skip
 
@@ -113,7 +113,7 @@ def async_copy(evidence: KernelFacts) -> list[Advice]:
     )
     name = "TMA or cp.async" if evidence.code.architecture >= 90 else "cp.async"
     speedup = evidence.speedup(min(samples_in(parts), evidence.samples.issued))
-    return _one(
+    return listed(
         evidence.advice("async-copy", f"Copy to shared memory asynchronously ({name}).", why, parts, speedup)
     )
 
@@ -130,14 +130,14 @@ def atomics(evidence: KernelFacts) -> list[Advice]:
             "one a cycle: other accesses wait behind them."
         )
         parts = evidence.traffic.stalls_of(evidence.traffic.beyond_shared())
-    return _one(evidence.advice("atomics", title, why, parts, _without(evidence, atomic)))
+    return listed(evidence.advice("atomics", title, why, parts, _without(evidence, atomic)))
 
 
 def constants(evidence: KernelFacts) -> list[Advice]:
     """Misses of the constant cache."""
     parts = evidence.matching(lambda part: part.reason == "imc_miss")
     why = "Constants missed the cache of the multiprocessor; indices that differ between lanes are served one by one."
-    return _one(
+    return listed(
         evidence.ends("constants", "Move tables that lanes index differently to shared memory.", why, parts)
     )
 
@@ -201,7 +201,3 @@ def _runs(accesses: list[tuple[int, Decoded]], size: int) -> list[list[Decoded]]
 
 def _largest_power(number: int) -> int:
     return 1 << (number.bit_length() - 1) if number else 0
-
-
-def _one(advice: Advice | None) -> list[Advice]:
-    return [advice] if advice else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from warpsight.device_code.demangle import short
@@ -80,7 +80,7 @@ def _verdict(summary: dict[str, Any], paint: _Style, top: int) -> Iterator[str]:
     yield f"  kernel {clipped(fault['kernel'] or 'unknown')}"
     yield f"  {_coordinates(fault)}"
     if fault["cluster_target"]:
-        yield f"  the access went to block {_triple(fault['cluster_target'])} of the cluster"
+        yield f"  the access went to block {triple(fault['cluster_target'])} of the cluster"
     if fault["at"]:
         yield from frame_lines(fault["at"], paint, "  ")
     yield from _access_lines(fault)
@@ -114,7 +114,7 @@ def _access_lines(fault: dict[str, Any]) -> Iterator[str]:
         return
     suspects = found["suspects"]
     if suspects and len(suspects) < len(fault["lanes"]):
-        named = ", ".join(f"thread {_triple(s['thread'])} at {s['address']}" for s in suspects[:4])
+        named = ", ".join(f"thread {triple(s['thread'])} at {s['address']}" for s in suspects[:4])
         more = f" and {len(suspects) - 4} more" if len(suspects) > 4 else ""
         yield f"  by its registers it was {named}{more}; the warp accesses {found['lowest']} to {found['highest']}"
     else:
@@ -143,12 +143,12 @@ def _coordinates(fault: dict[str, Any]) -> str:
         return text + ", its warp had already left"
     lanes = len(fault["lanes"])
     span = (
-        f"{lanes} lanes, the first thread {_triple(where['thread'])}"
+        f"{lanes} lanes, the first thread {triple(where['thread'])}"
         if lanes > 1
-        else f"thread {_triple(where['thread'])}"
+        else f"thread {triple(where['thread'])}"
     )
     grid = "" if where["grid"] is None else f"grid {where['grid']}, "
-    block = "" if where["block"] is None else f"block {_triple(where['block'])}, "
+    block = "" if where["block"] is None else f"block {triple(where['block'])}, "
     return f"{grid}{block}{span}; {text}, warp {where['warp']}"
 
 
@@ -184,9 +184,9 @@ def _operation_text(operation: str | None) -> str:
 def _grids(summary: dict[str, Any]) -> Iterator[str]:
     for grid in summary["grids"]:
         known = grid["blocks"] is not None
-        shape = f"<<<{_triple(grid['grid']) if known else '?'}, {_triple(grid['block'])}>>>"
+        shape = f"<<<{triple(grid['grid']) if known else '?'}, {triple(grid['block'])}>>>"
         of = f" of {grid['blocks']:,}" if known else ""
-        cluster = f", clusters of {_triple(grid['cluster'])}" if grid["cluster"] else ""
+        cluster = f", clusters of {triple(grid['cluster'])}" if grid["cluster"] else ""
         yield f"grid {grid['id']}: {clipped(grid['kernel'])} {shape}{cluster}, {grid['status']}"
         yield (
             f"  on the device: {grid['blocks_resident']:,}{of} blocks, {grid['warps_resident']:,} warps; "
@@ -215,7 +215,7 @@ def _places(summary: dict[str, Any], paint: _Style, top: int) -> Iterator[str]:
         if example["block"] is not None:
             yield paint(
                 _DIM,
-                f"             e.g. block {_triple(example['block'])} thread {_triple(example['thread'])}, "
+                f"             e.g. block {triple(example['block'])} thread {triple(example['thread'])}, "
                 f"SM {example['sm']} warp {example['warp']}",
             )
     hidden = len(summary["places"]) - top + summary["places_left_out"]
@@ -223,7 +223,8 @@ def _places(summary: dict[str, Any], paint: _Style, top: int) -> Iterator[str]:
         yield f"  and {hidden:,} more places; --top 0 shows all"
 
 
-def _triple(values: list[int]) -> str:
+def triple(values: Sequence[int]) -> str:
+    """A position in a block or a grid, as `(1,2,3)`."""
     return f"({','.join(map(str, values))})"
 
 

@@ -8,7 +8,7 @@ from typing import IO
 from warpsight.debug.sanitizer import SanitizerRun
 from warpsight.debug.sanitizer_report import SanitizerFinding, interesting
 from warpsight.device_code.debug_info.inline_chain import Frame, source_line
-from warpsight.ui.render.dump.summary import plain_name
+from warpsight.ui.render.dump.summary import plain_name, triple
 from warpsight.ui.render.terminal import colored
 
 _RED, _YELLOW, _RESET = "\033[1;31m", "\033[33m", "\033[0m"
@@ -49,7 +49,7 @@ def _finding_lines(
     if finding.threads:
         block, thread = finding.threads[0]
         more = f" and {finding.count - 1:,} more threads" if finding.count > 1 else ""
-        yield f"   thread {_triple(thread)} of block {_triple(block)}{more}"
+        yield f"   thread {triple(thread)} of block {triple(block)}{more}"
     if finding.address is not None:
         yield f"   address {finding.address:#x}"
     host = interesting(finding.host)
@@ -71,7 +71,3 @@ def _chain(frames: Sequence[Frame], sources: tuple[str, ...]) -> Iterator[str]:
         text = source_line(frame.file, frame.line, sources)
         if text:
             yield f"       {text}"
-
-
-def _triple(values: Sequence[int]) -> str:
-    return f"({','.join(map(str, values))})"
