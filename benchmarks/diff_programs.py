@@ -120,7 +120,7 @@ class CudaDevice:
     BLOCKS, THREADS, UNIT = 528, 256, 4000
 
     def __init__(self) -> None:
-        from warpsight.machine.cuda_session import CudaSession
+        from warpsight.machine.cuda.cuda_session import CudaSession
 
         self.session = CudaSession()
         self.kernels = {name: self.session.kernel(PTX.format(name=name).encode(), name) for name in KERNELS}

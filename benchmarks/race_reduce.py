@@ -11,8 +11,8 @@ import sys
 
 import numpy as np
 
-from warpsight.race.bisection import entropy
-from warpsight.race.minimal import Search, exact
+from warpsight.race.search.bisection import entropy
+from warpsight.race.search.minimal import Search, exact
 
 POINTS, P, Q = 256, 0.3, 0.01
 

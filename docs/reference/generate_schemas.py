@@ -34,7 +34,7 @@ from answers.reading import CapsuleExport, Flame, Merge, Replay, Report, View
 from answers.stalls import CodeListing, StallReport
 
 from warpsight.machine.topology import Topology
-from warpsight.race.reduction import ReduceResult
+from warpsight.race.search.reduction import ReduceResult
 from warpsight.race.stressing import StressResult
 from warpsight.recorder.live.recording import Snapshot
 from warpsight.recorder.trial.bench import Bench

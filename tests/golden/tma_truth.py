@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.device_code import tensor_tiles
-from warpsight.device_code.tensor_map import Im2col, TensorMap
+from warpsight.device_code.tma import tensor_tiles
+from warpsight.device_code.tma.tensor_map import Im2col, TensorMap
 from warpsight.formats.events.kinds import TENSOR_COPY
 from warpsight.formats.events.tensor_copies import CopyReader, TensorCopy
 from warpsight.sass.events.trace import EventTrace, TracedLaunch

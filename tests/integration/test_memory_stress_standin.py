@@ -15,7 +15,7 @@ from warpsight.errors import UsageError
 from warpsight.race import delays, plan
 from warpsight.race.experiment import Experiment
 from warpsight.race.plan import Plan
-from warpsight.race.reduction import reduce
+from warpsight.race.search.reduction import reduce
 from warpsight.sass.events import tracing
 
 Rows = list[list[int]]

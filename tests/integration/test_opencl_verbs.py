@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration.opencl_recording import require_pocl
-from warpsight.machine import cuda_driver
+from warpsight.machine.cuda import cuda_driver
 
 
 def run(*arguments: str, **settings: str) -> tuple[int, str, str]:

@@ -23,7 +23,7 @@ from warpsight.race import plan as plans
 from warpsight.race.experiment import Experiment, digest
 from warpsight.race.oracle import Oracle
 from warpsight.race.plan import Plan, Point
-from warpsight.race.reduction import reduce
+from warpsight.race.search.reduction import reduce
 from warpsight.race.stressing import stress
 
 PROGRAM = str(Path(__file__).with_name("race_program.py"))

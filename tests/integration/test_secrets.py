@@ -28,6 +28,7 @@ from warpsight.race import plan
 from warpsight.ui.cli import app, output
 from warpsight.ui.cli.app import VERBS
 from warpsight.ui.cli.machine import devices
+from warpsight.ui.cli.parser import places_below
 from warpsight.ui.mcp.places import Places
 from warpsight.ui.mcp.tools import Tools
 from warpsight.ui.render import terminal
@@ -279,8 +280,8 @@ def _verbs() -> dict[str, ModuleType]:
     found = {}
     for name in VERBS:
         module = importlib.import_module(app.module_of(name))
-        for below in getattr(module, "BELOW", ()):
-            found[f"{name} {below}"] = importlib.import_module(f"{module.__name__}.{below}")
+        for below, place in places_below(module).items() if hasattr(module, "BELOW") else ():
+            found[f"{name} {below}"] = importlib.import_module(place)
         if not hasattr(module, "BELOW"):
             found[name] = module
     return found

@@ -7,7 +7,7 @@ from typing import Literal
 
 from typing_extensions import NotRequired, TypedDict
 
-from warpsight.device_code.tensor_map import TensorMap
+from warpsight.device_code.tma.tensor_map import TensorMap
 from warpsight.sass.events.dataflow import Flow
 from warpsight.sass.events.pipelines import PipelineEvent
 from warpsight.sass.events.reuse import MemoryUse

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.cluster import cache, places
-from warpsight.cluster.clocks import JobClocks, synchronize
+from warpsight.cluster.clocks.rank_clocks import JobClocks, synchronize
 from warpsight.cluster.executor import Executor, LocalExecutor
 from warpsight.cluster.matching import Communicator, Mismatch, match, mismatches
 from warpsight.cluster.summary import RankSummary

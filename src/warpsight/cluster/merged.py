@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from warpsight.cluster.clocks import RankClock
+from warpsight.cluster.clocks.rank_clocks import RankClock
 from warpsight.cluster.job import Job
 from warpsight.cluster.summary import RankSummary
 from warpsight.errors import WarpsightError

@@ -17,7 +17,7 @@ from warpsight.analysis.base.tables import table
 from warpsight.cluster.bandwidth import bandwidth
 from warpsight.cluster.blame import blame
 from warpsight.cluster.causes import cause
-from warpsight.cluster.clocks import ASSUMED
+from warpsight.cluster.clocks.rank_clocks import ASSUMED
 from warpsight.cluster.exchange import slow_links, traffic
 from warpsight.cluster.hang import hang
 from warpsight.cluster.job import Job

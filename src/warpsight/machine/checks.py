@@ -14,8 +14,9 @@ from typing import Any
 
 from warpsight import _native
 from warpsight.errors import WarpsightError
-from warpsight.machine import cuda_driver, cupti, nvbit, nvml, opencl, opencl_layer
+from warpsight.machine import cupti, nvbit, nvml, opencl, opencl_layer
 from warpsight.machine.backends import registry
+from warpsight.machine.cuda import cuda_driver
 from warpsight.machine.processes import PROC
 
 OK, DEGRADED, MISSING = "ok", "degraded", "missing"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from warpsight.machine import cuda_driver, nvml, opencl, other_devices
+from warpsight.machine import nvml, opencl, other_devices
+from warpsight.machine.cuda import cuda_driver
 from warpsight.machine.device import Device
 from warpsight.machine.pci import numa_node
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.errors import WarpsightError
-from warpsight.machine import cuda_driver
-from warpsight.machine.cuda_session import CudaSession
+from warpsight.machine.cuda import cuda_driver
+from warpsight.machine.cuda.cuda_session import CudaSession
 from warpsight.machine.opencl_session import OpenclSession
 
 _COPY_BYTES = 64 << 20

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from warpsight.errors import WarpsightError
-from warpsight.machine.cuda_driver import format_uuid
+from warpsight.machine.cuda.cuda_driver import format_uuid
 
 _TYPE, _VENDOR_ID, _UNITS, _CLOCK = 0x1000, 0x1001, 0x1002, 0x100C
 _MEMORY, _LOCAL = 0x101F, 0x1023

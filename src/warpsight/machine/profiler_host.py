@@ -18,7 +18,8 @@ from functools import cache
 from typing import Any
 
 from warpsight.errors import UsageError, WarpsightError
-from warpsight.machine import cuda_driver, cupti
+from warpsight.machine import cupti
+from warpsight.machine.cuda import cuda_driver
 
 #: CUpti_ProfilerType
 RANGES, SAMPLING = 0, 1

@@ -64,8 +64,8 @@ def _opencl() -> tuple[Callable[[], None], Callable[[], None], str]:
 
 
 def _cuda() -> tuple[Callable[[], None], Callable[[], None], str]:
-    from warpsight.machine import cuda_driver
-    from warpsight.machine.cuda_session import CudaSession
+    from warpsight.machine.cuda import cuda_driver
+    from warpsight.machine.cuda.cuda_session import CudaSession
 
     session = CudaSession()
     function, memory = session.kernel(), session.allocate(ITEMS * 4)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from warpsight.race.plan import Where as Where
     from warpsight.race.plan import read as read_plan  # noqa: F401
     from warpsight.race.plan import write as write_plan  # noqa: F401
-    from warpsight.race.reduction import reduce as reduce
+    from warpsight.race.search.reduction import reduce as reduce
     from warpsight.race.stressing import Limits as Limits
     from warpsight.race.stressing import stress as stress
 
@@ -33,7 +33,7 @@ _PUBLIC = {
     "Where": ("plan", "Where"),
     "output": ("inside", "output"),
     "read_plan": ("plan", "read"),
-    "reduce": ("reduction", "reduce"),
+    "reduce": ("search.reduction", "reduce"),
     "stress": ("stressing", "stress"),
     "trial": ("inside", "trial"),
     "use_switch": ("inside", "use_switch"),

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.simulate.test_what_ifs import STEP, STEPS, US, Recorder
-from warpsight.analysis.rules import savings
+from warpsight.analysis.rules.base import savings
 from warpsight.analysis.rules.verdict import verdict
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace

@@ -15,7 +15,7 @@ from tests.unit.analysis.rules.program import US, Program
 from warpsight.analysis.merge.inputs import probed
 from warpsight.analysis.path import dependencies
 from warpsight.analysis.rules import leaks
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.analysis.steps import announced, iterations, loops
 from warpsight.formats.reading.samples import Samples
 from warpsight.model import work as device_work

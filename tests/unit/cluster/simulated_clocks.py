@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.cluster.clock_fit import Constraints
+from warpsight.cluster.clocks.clock_fit import Constraints
 
 Column = NDArray[Any]
 

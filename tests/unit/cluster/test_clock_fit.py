@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit.cluster.simulated_clocks import Clock, Meetings, constraints, meetings, true_offset
-from warpsight.cluster.clock_fit import Constraints, fit
+from warpsight.cluster.clocks.clock_fit import Constraints, fit
 
 
 def trial(seed: int) -> tuple[float, float, float]:

@@ -8,7 +8,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from warpsight.cluster import bandwidth, clocks
+from warpsight.cluster import bandwidth
+from warpsight.cluster.clocks import rank_clocks as clocks
 
 
 def rank(clock: str, wall: int | None, error: int | None = None, begin: int = 0, end: int = 0) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from warpsight.analysis.base.tables import table
-from warpsight.cluster.clocks import synchronize
+from warpsight.cluster.clocks.rank_clocks import synchronize
 from warpsight.cluster.collectives import COLUMNS, UNFINISHED, _coalesced
 from warpsight.cluster.matching import match
 from warpsight.cluster.summary import About, RankSummary, encoded

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from warpsight.cluster import clock_fit
-from warpsight.cluster.clock_fit import MOST_DRIFT, Constraints, OffsetStretch
+from warpsight.cluster.clocks import clock_fit
+from warpsight.cluster.clocks.clock_fit import MOST_DRIFT, Constraints, OffsetStretch
 
 DRIFT = Fraction(MOST_DRIFT)
 MOMENTS = (-4_000_000, 0, 1_500_000, 9_000_000)

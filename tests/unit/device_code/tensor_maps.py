@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warpsight.device_code.tensor_map import TensorMap
+from warpsight.device_code.tma.tensor_map import TensorMap
 
 SIZES = {"UINT8": 1, "FLOAT16": 2, "FLOAT32": 4, "INT64": 8}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from warpsight.device_code.tensor_map import SIZE, Im2col, TensorMap, decode
+from warpsight.device_code.tma.tensor_map import SIZE, Im2col, TensorMap, decode
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tensor_maps.json.gz"
 #: By the driver's numbers.

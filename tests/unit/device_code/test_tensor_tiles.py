@@ -10,8 +10,15 @@ import numpy as np
 import pytest
 
 from tests.unit.device_code.tensor_maps import SIZES, made
-from warpsight.device_code.tensor_map import Im2col, TensorMap
-from warpsight.device_code.tensor_tiles import elements, illegal, overrun, shared_addresses, tile, understood
+from warpsight.device_code.tma.tensor_map import Im2col, TensorMap
+from warpsight.device_code.tma.tensor_tiles import (
+    elements,
+    illegal,
+    overrun,
+    shared_addresses,
+    tile,
+    understood,
+)
 
 
 def _map(chance: random.Random, rank: int, pixels: bool) -> TensorMap:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.device_code.tma_operands import CopyOperands, instruction, operands_of
+from warpsight.device_code.tma.tma_operands import CopyOperands, instruction, operands_of
 
 _FORMS = [
     line.split(" | ")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from warpsight.errors import WarpsightError
-from warpsight.machine import checks, cuda_driver, cupti, discovery, links
+from warpsight.machine import checks, cupti, discovery, links
+from warpsight.machine.cuda import cuda_driver
 
 
 def test_uuid_is_spelt_as_nvidia_does() -> None:

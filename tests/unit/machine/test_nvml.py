@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from warpsight.machine import cuda_driver, discovery, nvml, opencl
+from warpsight.machine import discovery, nvml, opencl
+from warpsight.machine.cuda import cuda_driver
 
 
 class FakeNvml:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from warpsight.device_code import tma_operands
+from warpsight.device_code.tma import tma_operands
 from warpsight.formats.events.blocks import read
 from warpsight.formats.events.records import decode
 from warpsight.formats.source import Source

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.race_reduce import floor, simulated
-from warpsight.race.minimal import Search, Undecided, exact
+from warpsight.race.search.minimal import Search, Undecided, exact
 
 
 class Counted:

@@ -13,7 +13,7 @@ import pytest
 
 import warpsight as ws
 from tests.unit.device_code.tensor_maps import made
-from warpsight.device_code.tensor_map import TensorMap
+from warpsight.device_code.tma.tensor_map import TensorMap
 from warpsight.formats.events import tensor_copies as records
 from warpsight.formats.events.blocks import MAGIC
 from warpsight.ui.cli import app

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.model.intervals import Intervals
 from warpsight.model.naming.clock_reasons import REASONS
 

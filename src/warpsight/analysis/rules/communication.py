@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules.facts import Facts, longest
+from warpsight.analysis.rules.base.facts import Facts, longest
 from warpsight.model.work import COMMUNICATION, values_in
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules.facts import Facts, longest
+from warpsight.analysis.rules.base.facts import Facts, longest
 from warpsight.analysis.stats.redundant_copies import redundant
 from warpsight.model import calls as host_calls
 from warpsight.model import intervals

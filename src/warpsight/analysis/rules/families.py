@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from warpsight.analysis.base.result import Finding, Result, in_order
 from warpsight.analysis.base.tables import table
-from warpsight.analysis.rules import savings
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base import savings
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.model.calls import load as load_calls
 from warpsight.model.selection import Rows
 

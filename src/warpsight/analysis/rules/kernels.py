@@ -11,7 +11,7 @@ import numpy.typing as npt
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import grids
-from warpsight.analysis.rules.facts import Facts, longest
+from warpsight.analysis.rules.base.facts import Facts, longest
 from warpsight.model.naming import texts as names_of
 from warpsight.model.work import distinct, summed
 

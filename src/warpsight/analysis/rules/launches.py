@@ -9,7 +9,7 @@ import numpy as np
 from warpsight.analysis.account.classes import HOST, LAUNCH
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules.facts import Facts, longest
+from warpsight.analysis.rules.base.facts import Facts, longest
 from warpsight.model.work import COMMUNICATION
 
 #: Host work between two launches up to this length counts as launching (ns).

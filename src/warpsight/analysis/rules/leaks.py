@@ -12,7 +12,7 @@ from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.memory import use as memory
 from warpsight.analysis.memory.use import NEVER, Allocations
-from warpsight.analysis.rules.facts import Facts, longest
+from warpsight.analysis.rules.base.facts import Facts, longest
 from warpsight.model.work import numbered, values_in
 
 Column = npt.NDArray[Any]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from warpsight.analysis.base import words
 from warpsight.analysis.base.frames import user_frames
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 
 #: Reported if at least this share of the program's time is outside.
 LEAST_SHARE = 0.5

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from warpsight.analysis.base import words
 from warpsight.analysis.base.doubts import doubts
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.model.selection import Rows
 
 #: The driver is shutting down, or has destroyed the context: after the last launch, a process (or its profiler) that ends.

@@ -23,8 +23,9 @@ from warpsight.analysis.account.classes import (
 from warpsight.analysis.account.pieces import AFTER, MIGRATION, SEEN_WAIT
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules import advice, evidence
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules import advice
+from warpsight.analysis.rules.base import evidence
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.model.naming import kernel_names
 
 #: Minimum shares of the account for a finding: idle causes, communication and copies; kernels.

@@ -12,7 +12,7 @@ from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.path import dependencies as dependency
 from warpsight.analysis.rules import grids
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.model import intervals
 from warpsight.model.selection import Rows
 from warpsight.model.work import KERNEL, Work, split

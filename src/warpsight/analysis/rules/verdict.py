@@ -10,7 +10,7 @@ from warpsight.analysis.account.classes import IDLE
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import families, shares
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.analysis.steps.iterations import Iterations
 from warpsight.model.selection import Rows
 

@@ -13,7 +13,7 @@ from warpsight.analysis.account.calls_held import axis
 from warpsight.analysis.account.classes import HOST
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.model.naming import api_names
 from warpsight.model.work import COPY, distinct, split, summed
 

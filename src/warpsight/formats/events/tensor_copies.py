@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.device_code import tensor_tiles, tma_operands
-from warpsight.device_code.tensor_map import TensorMap, decode
-from warpsight.device_code.tma_operands import CopyOperands
+from warpsight.device_code.tma import tensor_tiles, tma_operands
+from warpsight.device_code.tma.tensor_map import TensorMap, decode
+from warpsight.device_code.tma.tma_operands import CopyOperands
 from warpsight.formats.events.registers import AT_ONCE, HEADER_WORDS, units
 
 Array = npt.NDArray[Any]

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 import warpsight.model
 from warpsight.errors import WarpsightError
-from warpsight.machine import cuda_driver, opencl, workload
+from warpsight.machine import opencl, workload
+from warpsight.machine.cuda import cuda_driver
 
 _TIMEOUT_S = 600
 #: Of programs that are not wanted any more.

@@ -19,9 +19,10 @@ from warpsight.errors import WarpsightError
 from warpsight.formats import registry
 from warpsight.formats.importing import import_files
 from warpsight.formats.selection import Selection
-from warpsight.machine import checks, cuda_driver, opencl
+from warpsight.machine import checks, opencl
 from warpsight.machine.backends import registry as backends
 from warpsight.machine.backends.backend import Backend
+from warpsight.machine.cuda import cuda_driver
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
 from warpsight.recorder.external import tool as tools

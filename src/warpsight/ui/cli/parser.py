@@ -226,6 +226,14 @@ def _group(module: ModuleType) -> type[TyperGroup]:
     return _Below
 
 
+def places_below(module: ModuleType) -> dict[str, str]:
+    """Where the modules of a folder's verbs are: in it, or in the folder that `FOLDERS` has for a verb's heading."""
+    folders = getattr(module, "FOLDERS", {})
+    below = module.BELOW if isinstance(module.BELOW, dict) else dict.fromkeys(module.BELOW)
+    rooms = {name: f".{folders[heading]}" if heading in folders else "" for name, heading in below.items()}
+    return {name: f"{module.__name__}{room}.{name}" for name, room in rooms.items()}
+
+
 class _Verbs(dict[str, Any]):
     """Verbs by name, in the order of the folder's `BELOW`, created on lookup.
 
@@ -235,10 +243,11 @@ class _Verbs(dict[str, Any]):
     def __init__(self, module: ModuleType) -> None:
         super().__init__(dict.fromkeys(module.BELOW))
         self._folder = module.__name__
+        self._places = places_below(module)
 
     def __getitem__(self, name: str) -> object:
         if super().__getitem__(name) is None:
-            module = importlib.import_module(f"{self._folder}.{name}")
+            module = importlib.import_module(self._places[name])
             app = typer.Typer(add_completion=False, rich_markup_mode=None)
             kind = _ProgramCommand if getattr(module, "TAKES_PROGRAM", False) else _VerbCommand
             group = self._folder.rpartition(".")[2]

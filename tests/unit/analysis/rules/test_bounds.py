@@ -11,7 +11,7 @@ import pytest
 from tests.unit.analysis.conftest import EPOCH, Build, copy, device, kernel, launch
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import loops, shares, verdict
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.model.selection import Rows
 
 

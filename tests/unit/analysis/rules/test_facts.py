@@ -9,8 +9,9 @@ import pytest
 
 from tests.unit.analysis.conftest import device, kernel, launch
 from warpsight.analysis.base.result import Finding, in_order
-from warpsight.analysis.rules import evidence, verdict, waits
-from warpsight.analysis.rules.facts import Facts, longest
+from warpsight.analysis.rules import verdict, waits
+from warpsight.analysis.rules.base import evidence
+from warpsight.analysis.rules.base.facts import Facts, longest
 from warpsight.model.selection import Rows
 
 

@@ -12,7 +12,7 @@ from tests.unit.analysis.rules.program import MS, US, Program
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import loops
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.analysis.steps import iterations
 from warpsight.model.selection import Rows
 

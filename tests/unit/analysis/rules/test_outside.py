@@ -7,7 +7,7 @@ import pytest
 from tests.unit.analysis.conftest import kernel, launch
 from tests.unit.analysis.rules.program import MS, US
 from warpsight.analysis.rules import outside
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.analysis.rules.verdict import verdict
 from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.job import load

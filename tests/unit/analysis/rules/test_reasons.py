@@ -10,8 +10,9 @@ import pytest
 from tests.unit.analysis.conftest import kernel
 from tests.unit.analysis.test_iteration_columns import made
 from warpsight.analysis.path import dependencies as dependency
-from warpsight.analysis.rules import loops, savings, shares, streams, verdict
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules import loops, shares, streams, verdict
+from warpsight.analysis.rules.base import savings
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.analysis.steps.iterations import Iterations
 from warpsight.model.selection import Rows
 from warpsight.model.work import everything

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.analysis.rules.program import US, Program
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import recording
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.model.selection import Rows
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules import savings
+from warpsight.analysis.rules.base import savings
 
 LENGTH = 10_000
 

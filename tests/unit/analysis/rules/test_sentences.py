@@ -9,7 +9,7 @@ from warpsight.analysis.account.classes import COPY, LAUNCH
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.advice import Transfers
 from warpsight.analysis.rules.advice import of as advice_of
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.analysis.rules.verdict import Verdict, verdict
 from warpsight.model.selection import Rows
 

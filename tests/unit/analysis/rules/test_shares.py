@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.analysis.rules.program import US
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.analysis.rules.verdict import verdict
 
 

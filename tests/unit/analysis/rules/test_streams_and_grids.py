@@ -13,7 +13,7 @@ from tests.unit.analysis.conftest import Build, device, kernel, launch
 from tests.unit.analysis.rules.program import MS, US, Program
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import kernels, streams
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.model.selection import Rows
 
 

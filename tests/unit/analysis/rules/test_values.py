@@ -14,7 +14,7 @@ from warpsight.analysis.account import account, classes
 from warpsight.analysis.account.classes import HOST, LAUNCH
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import advice, clocks, copies, launches
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.model.selection import Rows
 
 ORIGIN = 1_790_000_000_000_000_000

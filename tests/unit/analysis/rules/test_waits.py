@@ -14,7 +14,7 @@ from tests.unit.analysis.conftest import EPOCH, Build, copy, device, kernel
 from tests.unit.analysis.rules.program import US, Program
 from warpsight.analysis.account.classes import HOST
 from warpsight.analysis.rules import waits
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.model.selection import Rows
 
 WAITING = ("cudaDeviceSynchronize", "cudaStreamSynchronize")

@@ -263,12 +263,8 @@ def test_a_group_lists_its_verbs_with_whole_sentences(group, capsys):
     text = capsys.readouterr().out
     assert "..." not in text.partition("Options:")[2]
     joined = " ".join(text.replace("-\n", "-").split())
-    for name in module.BELOW:
-        told = " ".join(
-            inspect.getdoc(importlib.import_module(f"{module.__name__}.{name}").command)
-            .split("\n\n")[0]
-            .split()
-        )
+    for place in parser.places_below(module).values():
+        told = " ".join(inspect.getdoc(importlib.import_module(place).command).split("\n\n")[0].split())
         assert told.replace("- ", "-") in joined.replace("- ", "-")
     headings = dict.fromkeys(module.BELOW.values()) if isinstance(module.BELOW, dict) else ["Commands"]
     places = [text.index(f"\n{heading}:\n") for heading in headings]

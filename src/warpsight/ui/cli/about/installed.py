@@ -54,8 +54,9 @@ def system() -> dict[str, str | None]:
 
 
 def _recorders_libraries() -> dict[str, str | None]:
-    from warpsight.machine import cuda_driver, cupti, opencl
+    from warpsight.machine import cupti, opencl
     from warpsight.machine.backends import registry
+    from warpsight.machine.cuda import cuda_driver
 
     driver = cuda_driver.version()
     tracing = cupti.find(driver[0] if driver else None)

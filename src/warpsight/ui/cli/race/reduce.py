@@ -44,7 +44,7 @@ def command(
     make it fail. The reduced plan is kept for `race replay`. After an interruption, the same command continues.
     """
     from warpsight.race import plan
-    from warpsight.race.reduction import reduce
+    from warpsight.race.search.reduction import reduce
     from warpsight.ui.render.race import search as race_search
 
     example = "warpsight race reduce test.stress/failing.json -- python test.py"

@@ -9,7 +9,7 @@ import warpsight.model
 from warpsight.analysis.account.classes import IDLE
 from warpsight.analysis.account.own_cost import OwnCost, own_cost
 from warpsight.analysis.rules import shares
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Verbs below `sass`, each a module here with a `command`, and the heading that its help lists each under.
+#: Verbs below `sass`, each a module with a `command`, and the heading that its help lists each under.
 BELOW = {
     **dict.fromkeys(("hotspots", "why", "counts", "metrics", "list", "mma", "disasm"), "Time, counts and code"),
     **dict.fromkeys(
@@ -12,6 +12,14 @@ BELOW = {
         ("query", "warps", "validate", "compare", "histogram", "ipc", "delays"), "Files of CUTracer"
     ),
 }  # fmt: skip
+
+
+#: The folder of the verbs under each heading.
+FOLDERS = {
+    "Time, counts and code": "kernels",
+    "Single instructions": "events",
+    "Files of CUTracer": "records",
+}
 
 
 def command() -> None:

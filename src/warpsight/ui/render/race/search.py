@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 
-from warpsight.race import reduction, stressing
+from warpsight.race import stressing
 from warpsight.race.oracle import RunOutcome
+from warpsight.race.search import reduction
 from warpsight.ui.render import terminal
 
 _EVERY_S = 10.0

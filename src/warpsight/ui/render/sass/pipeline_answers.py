@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from warpsight.device_code.demangle import short
-from warpsight.device_code.tensor_map import TensorMap
+from warpsight.device_code.tma.tensor_map import TensorMap
 from warpsight.formats.events.tensor_copies import TensorCopy
 from warpsight.sass.events.pipelines import BlockPipeline, PipelineEvent
 from warpsight.sass.events.tensor_copies import CopySummary

@@ -28,7 +28,7 @@ def command(
     """
     from warpsight.sass.events.trace import EventTrace
     from warpsight.sass.events.value_patterns import value_patterns
-    from warpsight.ui.cli.sass import answered
+    from warpsight.ui.cli.sass.events import answered
     from warpsight.ui.render.sass import event_answers
 
     opened = EventTrace(trace)

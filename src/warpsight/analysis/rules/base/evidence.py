@@ -25,8 +25,8 @@ from warpsight.analysis.base import words
 from warpsight.analysis.base.frames import shown
 from warpsight.analysis.base.typical import half
 from warpsight.analysis.rules.advice import Transfers
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.analysis.rules.copies import SMALL
-from warpsight.analysis.rules.facts import Facts
 from warpsight.model import intervals
 from warpsight.model.naming import kernel_names
 from warpsight.model.naming import texts as names_of

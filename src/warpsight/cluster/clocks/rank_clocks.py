@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.cluster.clock_fit import ClockFit, Constraints, fit
+from warpsight.cluster.clocks.clock_fit import ClockFit, Constraints, fit
 from warpsight.cluster.matching import MEETINGS, Communicator
 from warpsight.cluster.summary import RankSummary
 

@@ -42,7 +42,7 @@ def command(
     """
     from warpsight.sass.events.trace import EventTrace
     from warpsight.sass.races.detect import races
-    from warpsight.ui.cli.sass.trace import range_of
+    from warpsight.ui.cli.sass.events.trace import range_of
     from warpsight.ui.render import terminal
     from warpsight.ui.render.sass import events
 

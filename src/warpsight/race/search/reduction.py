@@ -1,6 +1,6 @@
 """`race reduce`: the fewest points, smallest delay, fewest warps and CTAs with which a plan still makes a program fail.
 
-Each is one search (:mod:`warpsight.race.minimal`), in this order, starting from the plan that the previous one ended
+Each is one search (:mod:`warpsight.race.search.minimal`), in this order, starting from the plan that the previous one ended
 with. The outcome of every run is in a journal; after an interruption the searches are repeated with the recorded outcomes,
 which leads to the same point.
 """
@@ -16,12 +16,12 @@ import numpy as np
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.race import plan as plans
-from warpsight.race.bisection import RATES, Floats
 from warpsight.race.experiment import LOG, Experiment, control, digest
 from warpsight.race.journal import ExperimentJournal
-from warpsight.race.minimal import Minimal, Search, exact, shortest
 from warpsight.race.oracle import BROKEN, RunOutcome
 from warpsight.race.plan import Plan, Point, Where
+from warpsight.race.search.bisection import RATES, Floats
+from warpsight.race.search.minimal import Minimal, Search, exact, shortest
 
 Verdict = Literal["reduced", "natural", "not reproduced"]
 EXIT_CODES: dict[Verdict, int] = {"reduced": 0, "natural": 11, "not reproduced": 13}

@@ -39,7 +39,7 @@ def command(
     from warpsight.sass.events import tensor_copies
     from warpsight.sass.events.pipelines import pipelines
     from warpsight.sass.events.trace import EventTrace
-    from warpsight.ui.cli.sass import answered
+    from warpsight.ui.cli.sass.events import answered
     from warpsight.ui.render.sass import pipeline_answers
 
     opened = EventTrace(trace)

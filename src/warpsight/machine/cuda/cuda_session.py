@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from warpsight.errors import WarpsightError
-from warpsight.machine import cuda_driver
+from warpsight.machine.cuda import cuda_driver
 
 #: Stores 1 to the first element; every driver since CUDA 11 compiles it for its device.
 _TOUCH_PTX = b"""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpsight.device_code import tensor_tiles
+from warpsight.device_code.tma import tensor_tiles
 
 #: Registers of an instruction that are recorded, at most.
 AT_ONCE = 12

@@ -47,7 +47,7 @@ def command(
     from warpsight.sass.events.tracing import TraceSelection
     from warpsight.sass.probes.files import ProbeFile, find
     from warpsight.sass.probes.ready import listed
-    from warpsight.ui.cli.sass.trace import range_of, warps_of
+    from warpsight.ui.cli.sass.events.trace import range_of, warps_of
 
     if ready:
         for name, what in listed().items():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from warpsight.errors import WarpsightError
-from warpsight.race.bisection import RATES, Bisection, Floats, forgetful
+from warpsight.race.search.bisection import RATES, Bisection, Floats, forgetful
 
 #: Whether a run with these elements, ascending, failed.
 Oracle = Callable[[tuple[int, ...]], bool]
@@ -37,7 +37,7 @@ class Minimal:
     Attributes:
         elements: ascending; empty when a run fails without any, or when `fails` is False.
         fails: whether runs with all elements fail at all.
-        confidence: probability, by the model of :mod:`~warpsight.race.bisection`, that the elements fail and each is
+        confidence: probability, by the model of :mod:`~warpsight.race.search.bisection`, that the elements fail and each is
             needed.
         rate: how often runs with the elements fail, estimated.
     """
@@ -91,7 +91,7 @@ class Search:
         count: number of elements; oracle: runs some of them; confidence: required confidence that the result is right.
         most_calls: number of calls after which it gives up; patience: runs of everything without a failure after which nothing is
             taken to fail.
-        rates: belief about the rates (:data:`~warpsight.race.bisection.RATES`) from an earlier search.
+        rates: belief about the rates (:data:`~warpsight.race.search.bisection.RATES`) from an earlier search.
     """
 
     count: int

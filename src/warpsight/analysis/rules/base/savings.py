@@ -32,7 +32,7 @@ from warpsight.analysis.retime import without
 from warpsight.analysis.retime.building import build
 from warpsight.analysis.retime.program import POLL, Program
 from warpsight.analysis.retime.solving import solve
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.base.facts import Facts
 from warpsight.analysis.rules.launches import SHORT
 from warpsight.analysis.steps.iterations import Iterations
 from warpsight.model.naming import kernel_names

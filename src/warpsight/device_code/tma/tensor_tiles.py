@@ -17,7 +17,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.device_code.tensor_map import Im2col, TensorMap
+from warpsight.device_code.tma.tensor_map import Im2col, TensorMap
 
 TILE, IM2COL, ROWS = "tile", "im2col", "rows"
 _ROWS, _ALIGNMENT = 4, 16

@@ -25,7 +25,7 @@ def command(
     """
     from warpsight.sass.events.dataflow import dataflow
     from warpsight.sass.events.trace import EventTrace
-    from warpsight.ui.cli.sass import answered
+    from warpsight.ui.cli.sass.events import answered
     from warpsight.ui.render.sass import event_answers
 
     opened = EventTrace(trace)

@@ -20,7 +20,7 @@ def command(
     from warpsight.sass.events.memory import accesses
     from warpsight.sass.events.reuse import uses
     from warpsight.sass.events.trace import EventTrace
-    from warpsight.ui.cli.sass import answered
+    from warpsight.ui.cli.sass.events import answered
     from warpsight.ui.render.sass import event_answers, event_pictures
 
     opened = EventTrace(trace)

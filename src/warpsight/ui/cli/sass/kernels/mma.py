@@ -29,7 +29,7 @@ def command(
     Gaps and waits are issue cycles by the compiler's stall counts. Executions need a recording with --sass-counts.
     """
     from warpsight.sass.matrix_products import matrix_products
-    from warpsight.ui.cli.sass.list import chosen_kernel
+    from warpsight.ui.cli.sass.kernels.list import chosen_kernel
     from warpsight.ui.render.sass import event_answers
 
     code, _, counts = chosen_kernel(source, kernel)

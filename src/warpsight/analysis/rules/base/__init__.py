@@ -1,0 +1,1 @@
+"""What the rules have in common: their input, evidence and savings."""

@@ -1,0 +1,1 @@
+"""One clock for all ranks of a job: offsets between two clocks, and those of all."""

@@ -1,0 +1,1 @@
+"""Copies by the TMA: tensor maps, the operands of its instructions, and what a copy touches."""

@@ -1,0 +1,1 @@
+"""The CUDA driver's devices, and work on them in another process."""

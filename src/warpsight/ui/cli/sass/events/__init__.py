@@ -1,0 +1,1 @@
+"""`warpsight sass`: verbs that record single instructions, and read such files."""

@@ -1,0 +1,1 @@
+"""`warpsight sass`: verbs about a kernel's time, counts and code."""

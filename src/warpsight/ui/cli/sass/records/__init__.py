@@ -1,0 +1,1 @@
+"""`warpsight sass`: verbs about CUTracer's files."""
