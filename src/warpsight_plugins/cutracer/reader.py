@@ -14,7 +14,8 @@ import numpy.typing as npt
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.source import Source
 from warpsight.formats.target import Target
-from warpsight_plugins.cutracer import clp, records
+from warpsight.formats.writing import clp
+from warpsight_plugins.cutracer import records
 from warpsight_plugins.cutracer.lines import Chunk, chunks
 
 COVERAGE = Coverage(

@@ -14,8 +14,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from warpsight.formats.writing.clp import source_of
 from warpsight_plugins.cutracer import records
-from warpsight_plugins.cutracer.clp import source_of
 from warpsight_plugins.cutracer.header import CutracerHeader
 from warpsight_plugins.cutracer.lines import Chunk, chunks
 

@@ -26,7 +26,7 @@ def packed(name: str, raw: IO[bytes]) -> Iterator[IO[bytes]]:
         with io.BufferedWriter(stream, _BUFFER) as file:
             yield file
     elif name.endswith(".clp"):
-        from warpsight_plugins.cutracer import clp
+        from warpsight.formats.writing import clp
 
         with tempfile.TemporaryDirectory(prefix="warpsight-") as folder:
             lines, archive = Path(folder) / "lines.ndjson", Path(folder) / "archive"

@@ -48,7 +48,7 @@ def counts(
 
         with ImportedRecords(path) as opened:
             return opened.counts(group_by, conditions, top), []
-    from warpsight_plugins.cutracer.clp import source_of
+    from warpsight.formats.writing.clp import source_of
 
     early, late = _parted(conditions)
     fields = tuple(dict.fromkeys((group_by, *late.fields)))

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from warpsight.formats.writing import clp
 from warpsight.sass.records.values import verdicts
-from warpsight_plugins.cutracer import clp, fold
+from warpsight_plugins.cutracer import fold
 
 if TYPE_CHECKING:
     from warpsight.sass.records.filters import Condition

@@ -65,7 +65,8 @@ def _first(path: Path | str, selection: RecordSelection) -> SelectedRecords | No
         return None
     import msgspec
 
-    from warpsight_plugins.cutracer import clp, records
+    from warpsight.formats.writing import clp
+    from warpsight_plugins.cutracer import records
     from warpsight_plugins.cutracer.header import CutracerHeader
 
     header, found = CutracerHeader(), list[dict[str, Any]]()

@@ -17,8 +17,8 @@ import msgspec
 from warpsight.errors import UsageError
 from warpsight.formats.errors import FormatError, decodes
 from warpsight.formats.source import Source
+from warpsight.formats.writing.clp import source_of
 from warpsight_plugins.cutracer import delays, records, text_trace
-from warpsight_plugins.cutracer.clp import source_of
 from warpsight_plugins.cutracer.lines import Chunk, chunks
 
 #: Errors that are reported; all are counted.

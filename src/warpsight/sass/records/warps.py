@@ -86,8 +86,8 @@ def summary(path: Path | str) -> Warps:
         with ImportedRecords(path) as opened:
             ended = {warp: _mnemonic(text) == "EXIT" for warp, text in opened.last_instructions()}
             return _sorted(ended, opened.grid_warps(), ())
+    from warpsight.formats.writing.clp import source_of
     from warpsight_plugins.cutracer import fold
-    from warpsight_plugins.cutracer.clp import source_of
 
     with source_of(path) as source:
         found = fold.fold(source, ("warp", "opcode_id", "sass"), dict, _taker)

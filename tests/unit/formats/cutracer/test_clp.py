@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.sass.traces import ndjson, small, write
+from warpsight.formats.writing import clp
 from warpsight.sass.records import filters
 from warpsight.sass.records.counting import counts
 from warpsight.sass.records.selection import RecordSelection, select
 from warpsight.ui.cli import app
-from warpsight_plugins.cutracer import clp
 
 #: clp-s as far as it is called: an archive is its magic and the lines.
 STAND_IN = """#!/bin/sh
