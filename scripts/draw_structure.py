@@ -54,7 +54,7 @@ def _files(commit: str) -> Iterable[tuple[str, str]]:
 
 
 def _package(module: str) -> str:
-    """The package below warpsight, of `ui` the one below it; modules beside these, and plugins but that for CUTracer, count as one."""
+    """The package below warpsight, of `ui` the one below it; modules beside these count as one, and so do plugins but CUTracer's."""
     first, *rest = module.split(".")
     if first != "warpsight":
         return "cutracer" if rest[0] == "cutracer" else "other plugins"
@@ -146,7 +146,8 @@ def _arrow(
     else:
         bottom, top = y + _TALL, to_y
         path = f"M{begin:.0f} {bottom}C{begin:.0f} {bottom + 40} {end:.0f} {top - 40} {end:.0f} {top}"
-    return f"<path d='{path}' fill='none' {color} stroke-width='{thick:.1f}'><title>{pair[0]} imports {pair[1]}: {count}</title></path>"
+    title = f"<title>{pair[0]} imports {pair[1]}: {count}</title>"
+    return f"<path d='{path}' fill='none' {color} stroke-width='{thick:.1f}'>{title}</path>"
 
 
 if __name__ == "__main__":
