@@ -54,7 +54,7 @@ def _files(commit: str) -> Iterable[tuple[str, str]]:
 
 
 def _package(module: str) -> str:
-    """The package below warpsight, of `ui` the one below it; modules beside these count as one, and so do plugins but CUTracer's."""
+    """The package below warpsight, or below `ui`; modules beside these count as one, and so do plugins but CUTracer's."""
     first, *rest = module.split(".")
     if first != "warpsight":
         return "cutracer" if rest[0] == "cutracer" else "other plugins"
@@ -113,8 +113,8 @@ def _drawn(packages: Mapping[str, Package], imports: Mapping[tuple[str, str], in
     return "\n".join([
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {tall}' role='img' aria-label='{text}'>",
         f"<rect width='{_WIDTH}' height='{tall}' rx='10' fill='#fbfcfd'/>", *lines, *boxes,
-        f"<text x='{_WIDTH - 16}' y='{tall - 12}' text-anchor='end' font-size='12' fill='#5d6874' {_FONT}>{text}</text>", "</svg>",
-        "",
+        f"<text x='{_WIDTH - 16}' y='{tall - 12}' text-anchor='end' font-size='12' fill='#5d6874' {_FONT}>{text}</text>",
+        "</svg>", "",
     ])  # fmt: skip
 
 
