@@ -19,7 +19,7 @@ WS_DEVICE WsTensorMap ws_read_map(u64 address) {
 // Never 0.
 WS_DEVICE u64 ws_map_key(const WsTensorMap& map) {
   u64 key = 0x9e3779b97f4a7c15ull;
-#pragma unroll 1  // less code, here and below
+#pragma unroll
   for (u32 word = 0; word < WS_TENSOR_MAP_WORDS; ++word) {
     key = (key ^ map.words[word]) * 0x9e3779b97f4a7c15ull;
     key ^= key >> 32;
@@ -29,7 +29,6 @@ WS_DEVICE u64 ws_map_key(const WsTensorMap& map) {
 
 // Whether this map is to be recorded. Without a place for its key it is each time.
 WS_DEVICE bool ws_new_map(u64* maps, u64 key) {
-#pragma unroll 1
   for (u32 probe = 0; probe < WS_TENSOR_MAP_PROBES; ++probe) {
     const u64 found = ws_claim(maps + ((key + probe) & (WS_TENSOR_MAPS - 1)), key);
     if (found == 0 || found == key) return found == 0;
@@ -49,7 +48,6 @@ WS_DEVICE bool ws_write_tensor_copy(const Ring& ring, const WsGroup& group, WsEv
   WsWords<Ring> words = {group, ring, at, 0, 0};
   ws_write_header(words, event, length);
   words.word(key);
-#pragma unroll 1
   for (u32 i = 0; i < event.size; ++i) words.unit(values[i]);
   words.flush();
   return true;
@@ -67,7 +65,7 @@ WS_DEVICE void ws_write_tensor_map(const Ring& ring, const WsGroup& group, WsEve
   WsWords<Ring> words = {group, ring, at, 0, 0};
   ws_write_header(words, event, length);
   words.word(key);
-#pragma unroll 1
+#pragma unroll
   for (u32 word = 0; word < WS_TENSOR_MAP_WORDS; ++word) words.word(map.words[word]);
   words.flush();
 }
