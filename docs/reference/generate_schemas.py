@@ -6,6 +6,7 @@ their schema from the dataclass, so the two cannot differ.
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,19 @@ def schema(name: str) -> dict[str, Any]:
         "$id": f"https://warpsight.dev/schemas/{name}.json",
         "title": title.replace("`", ""),
     }
-    return {**head, **{key: value for key, value in made.items() if key != "$schema"}}
+    return {**head, **_dedented({key: value for key, value in made.items() if key != "$schema"})}
+
+
+def _dedented(node: Any) -> Any:
+    """The same with descriptions as `inspect.getdoc` gives them; msgspec before 0.23 keeps the indentation of docstrings."""
+    if isinstance(node, list):
+        return [_dedented(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: inspect.cleandoc(value) if key == "description" and isinstance(value, str) else _dedented(value)
+        for key, value in node.items()
+    }
 
 
 def _closed(node: Any) -> Any:
