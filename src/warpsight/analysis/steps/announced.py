@@ -156,7 +156,7 @@ def _periods(loop: Loop, edges: Column, when: Column) -> Turns | None:
     rhythm.
     """
     launches = edges[1:] - _range_ends(loop, when, edges)
-    if np.unique(launches, return_counts=True)[1].max() >= _MOSTLY_ALIKE * len(launches):
+    if not len(launches) or np.unique(launches, return_counts=True)[1].max() >= _MOSTLY_ALIKE * len(launches):
         return None
     for period in range(2, len(launches) // 3 + 1):
         if (launches[period:] == launches[:-period]).mean() < _RHYTHM:
