@@ -155,18 +155,21 @@ def schema(name: str) -> dict[str, Any]:
         "$id": f"https://warpsight.dev/schemas/{name}.json",
         "title": title.replace("`", ""),
     }
-    return {**head, **_dedented({key: value for key, value in made.items() if key != "$schema"})}
+    return {**head, **_of_any_version({key: value for key, value in made.items() if key != "$schema"})}
 
 
-def _dedented(node: Any) -> Any:
-    """The same with descriptions as `inspect.getdoc` gives them; msgspec before 0.23 keeps the indentation of docstrings."""
+def _of_any_version(node: Any) -> Any:
+    """What all versions of msgspec write: those before 0.23 keep the indentation of docstrings and say nothing of keys."""
     if isinstance(node, list):
-        return [_dedented(part) for part in node]
+        return [_of_any_version(part) for part in node]
     if not isinstance(node, dict):
         return node
     return {
-        key: inspect.cleandoc(value) if key == "description" and isinstance(value, str) else _dedented(value)
+        key: inspect.cleandoc(value)
+        if key == "description" and isinstance(value, str)
+        else _of_any_version(value)
         for key, value in node.items()
+        if key != "propertyNames"
     }
 
 
