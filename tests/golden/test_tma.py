@@ -52,3 +52,14 @@ def test_nothing_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
     # The only copies without a size are of an interleaved tensor.
     unknown = [answer["maps"][one["map"]]["interleave"] for one in answer["copies"] if one["unknown"]]
     assert unknown == ["16B"]
+
+
+@pytest.mark.parametrize("kept", [100, 150_000])
+def test_a_file_that_ends_before_its_copies_is_said_to_end(
+    kept: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = (HERE / "tma.events.zst").read_bytes()
+    cut = tmp_path / "cut.events"
+    cut.write_bytes(zstandard.ZstdDecompressor().stream_reader(packed).read()[:kept])
+    assert app.main(["sass", "tma", str(cut)]) != 0
+    assert "the file ends inside a block" in capsys.readouterr().err

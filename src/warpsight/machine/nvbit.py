@@ -1,4 +1,4 @@
-"""NVIDIA's NVBit, with which registers and every instruction are traced: the user's copy, and the compiler of its tools."""
+"""NVIDIA's NVBit, which traces registers, tensor copies and every instruction: the user's copy, and a compiler for its tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def core_folder() -> Path:
     named = os.environ.get(PATH)
     if not named:
         raise WarpsightError(
-            "registers and every instruction are traced with NVIDIA's NVBit, which warpsight does not ship: download a release "
+            "this needs NVIDIA's NVBit, which warpsight does not ship: download a release "
             f"from https://github.com/NVlabs/NVBit, unpack it, and set {PATH} to its folder core"
         )
     for folder in (Path(named), Path(named, "core")):

@@ -104,8 +104,9 @@ def pipelines(
                 if made is not None:
                     found.append(made)
     if not found:
+        ends = f" ({'; '.join(trace.notes)})" if trace.notes else ""
         raise UsageError(
-            f"{trace.name} has no copies, mbarriers or matrix products there; record with "
+            f"{trace.name} has no copies, mbarriers or matrix products there{ends}; record with "
             "--events tma,mbarrier,barriers,cluster,wgmma, or with NVBit tensor-copies"
         )
     return sorted(found, key=lambda one: (-one.waited, one.launch, one.block))

@@ -50,7 +50,7 @@ def command(
 
     Chosen kernels run up to a hundred times slower, others in their modules a little slower. No event is lost: kernels wait for
     the file. The program cannot be recorded at the same time. Needs ptxas and NVIDIA's Sanitizer library (pip install
-    'warpsight[nvidia]'); registers and every instruction need NVIDIA's NVBit (NVBIT_PATH) and nvcc.
+    'warpsight[nvidia]'); registers, tensor copies and every instruction need NVIDIA's NVBit (NVBIT_PATH) and nvcc.
     """
     from warpsight.sass.events import tracing
     from warpsight.ui.render import terminal
